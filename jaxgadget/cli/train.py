@@ -227,7 +227,7 @@ def train_deals(
 ) -> None:
     """Train a network that predicts values of hold'em hands when the first card of a spot is dealt.
 
-    It is for the board, and for the pots, stacks and bets after the deals of this spot; ranges may differ.
+    It is for the board, and for the pots, stacks and bets after the deals of this spot; weights may differ.
     `jaxgadget holdem --leaf DIR` solves with it. ITERATIONS is the number of iterations of DCFR on the later
     streets for the training data; each sample takes about as long as these iterations of the whole spot.
     """

@@ -198,9 +198,9 @@ class DealNetwork:
             if tree not in self.trees:
                 line = spot.street_betting.line(node)
                 raise ValueError(
-                    f"{self.name!r} was not trained for the bets of {spot.title} after {line!r}: expected its "
-                    "pots and stacks there, and its menus of later streets (--river-bets, --river-raises); or "
-                    "train one for these"
+                    f"{self.name!r} was not trained for the bets of {spot.title} after {line!r}: expected "
+                    "its pots and stacks there, and its menus of later streets (--river-bets, "
+                    "--river-raises); or train one for these"
                 )
 
 

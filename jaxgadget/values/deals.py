@@ -11,7 +11,7 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import Partial
+from jax.tree_util import Partial, all_leaves
 
 from jaxgadget.core.branches import Branches, BranchState
 from jaxgadget.core.devices import HOME
@@ -408,18 +408,19 @@ def solve_limit(
     rule, runouts = solver.iterative_rule(), limit.runouts
     street, count = runouts.streets[0], len(limit.nodes) * len(limit.hands)
     with precision(np.float64):
-        function = values(limit)
+        returned: Any = values(limit)
+        function = Partial(returned) if callable(returned) and all_leaves([returned]) else returned
         shape = jax.ShapeDtypeStruct((count, num_lanes), np.float64)
         try:
-            returned = jax.tree.leaves(jax.eval_shape(function, (shape, shape)))
+            arrays = jax.tree.leaves(jax.eval_shape(function, (shape, shape)))
         except TypeError as error:
             raise ValueError(
                 f"values={values!r}: expected a function of a DealLimit that returns a function of both "
                 f"ranges ({error})"
             ) from error
-        if [array.shape for array in returned] != [shape.shape] * 2:
+        if [array.shape for array in arrays] != [shape.shape] * 2:
             raise ValueError(
-                f"values={values!r} returned arrays of shapes {[array.shape for array in returned]}: "
+                f"values={values!r} returned arrays of shapes {[array.shape for array in arrays]}: "
                 f"expected {shape.shape} for each player, [deals × hands, lanes]"
             )
         rows = [
