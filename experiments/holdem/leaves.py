@@ -26,6 +26,9 @@ MENU = BetMenu(bets="50%", raises="100%", cap=2)
 ITERATIONS = 300
 """Iterations of CFR+ on the turn."""
 
+SMOKE_DEAD = "".join(rank + suit for rank in "234578" for suit in "cdhs") + "6c6d6s"
+"""Dead cards of a smoke test."""
+
 VALUES = ("equities", "network", "resolved 10", "full solve")
 TRAINING = dataclasses.replace(DEFAULT, samples=256, steps=3000)
 
@@ -33,7 +36,8 @@ TRAINING = dataclasses.replace(DEFAULT, samples=256, steps=3000)
 def spot(*, smoke: bool) -> Spot:
     """A turn with a pot of 100 and stacks of 300."""
     oop, ip = ("AA,KK,JTs", "QQ,TT,KJs") if smoke else NARROW
-    return Spot(board=BOARD, oop=oop, ip=ip, pot=100, stack=300, menus=MENU)
+    dead = SMOKE_DEAD if smoke else ""
+    return Spot(board=BOARD, oop=oop, ip=ip, pot=100, stack=300, menus=MENU, dead=dead)
 
 
 def compute(settings: Settings) -> pd.DataFrame:

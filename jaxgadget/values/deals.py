@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp

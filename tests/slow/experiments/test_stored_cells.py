@@ -424,6 +424,8 @@ LEFT_OUT = {
         for name in ("search", "matches")
     },
     "continuation/guard": TIMES,
+    "holdem/leaves": "the network's ranges and training take half an hour",
+    "holdem/gadgets": "240 rivers with seven gadgets take minutes for each of its pieces",
     "continuation/networks": "training takes 93 s of processor time, and its errors depend on rounding",
     "nested/throughput": TIMES,
     "nested/paper_sizes": "listing the smaller game takes two minutes and 5 GB, solving it by hands 40 s",
