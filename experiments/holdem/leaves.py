@@ -11,9 +11,6 @@ import time
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
-
-from experiments.common import make_axes
 from experiments.holdem.common import NARROW
 from experiments.study import Settings
 from jaxgadget import BetMenu, Solver, Spot, solve_spots
@@ -94,18 +91,3 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     the assembled strategy's. `error`: of the network over held-out ranges, in pots at the river.
     """
     return frame
-
-
-def draw(frame: pd.DataFrame) -> Figure:
-    """Exploitability against seconds of the solve on the turn."""
-    figure, (ax,) = make_axes(1, 1, (5.2, 3.6))
-    for _, row in frame.iterrows():
-        ax.loglog(row["seconds"], row["exploitability"], "o")
-        ax.annotate(
-            str(row["values"]),
-            (row["seconds"], row["exploitability"]),
-            xytext=(5, 4),
-            textcoords="offset points",
-        )
-    ax.set(xlabel="seconds on the turn", ylabel="exploitability, % of the pot")
-    return figure

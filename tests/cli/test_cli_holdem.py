@@ -171,6 +171,7 @@ def test_streets_have_menus_of_their_own():
     assert "  ip all-in 10" in lines
 
 
+@pytest.mark.slow
 def test_a_flop_has_menus_on_three_streets(tmp_path: pathlib.Path):
     """The river has the turn's menus unless it has its own; a row of a file has the same fields."""
     flop = (*FLOP_OPTIONS[:-2], *FLOP_MENUS)
@@ -536,7 +537,7 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
             "no player acts there; a card is dealt next; append a card: 'check, check, 2c'",
         ),
         (("--spots", "x.jsonl", *BLUFFS), "--board has no effect with --spots"),
-        (("--open", "x.npz", *BLUFFS), "--board has no effect with --open"),
+        (("--open", "x.npz", *BLUFFS), "--oop has no effect with --open"),
         (
             ("--open", "x.npz", "--dtype", "float64"),
             "--dtype has no effect with --open, without --iterations",

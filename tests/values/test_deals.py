@@ -40,7 +40,8 @@ def solved(spot: Spot, iterations: int = 600, **settings: Any) -> SpotSolution:
     return solve_spots([spot], solver=solver, **settings)[0]
 
 
-@pytest.mark.parametrize("spot", [TURN, pytest.param(FLOP, marks=pytest.mark.slow)], ids=["turn", "flop"])
+@pytest.mark.slow
+@pytest.mark.parametrize("spot", [TURN, FLOP], ids=["turn", "flop"])
 def test_equities_are_the_values_without_later_bets(spot: Spot) -> None:
     limited = solve_to_deal(spot, CheckedDown(), iterations=800)
     whole, gap = solved(spot), float(limited.game_values.sum()) * spot.pot
