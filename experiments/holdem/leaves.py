@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 import pandas as pd
+
 from experiments.holdem.common import NARROW
 from experiments.study import Settings
 from jaxgadget import BetMenu, Solver, Spot, solve_spots
