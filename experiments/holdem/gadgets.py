@@ -110,7 +110,7 @@ def _is_before_river(turn: Spot, line: str) -> bool:
 
 
 def exploitability(profile: SpotSolution, optimum: SpotSolution, player: int) -> float:
-    """What a player's strategy loses to a best response, in chips: against the value of the turn."""
+    """Loss of a player's strategy against a best response, relative to the turn's value, in chips."""
     other = 1 - player
     return profile.ev[other] + profile.gains[other] - optimum.ev[other]
 

@@ -593,7 +593,7 @@ def _solve(
 
     of_all = () if files.lock is None else read_locks(files.lock)
     locks = [of_all if own is None else own for own in own_locks]
-    leaf = None if files.leaf is None else _make_leaf(files, spots, locks)
+    leaf = None if files.leaf is None else _make_deal_leaf(files, spots, locks)
     solving = Solving(
         solver=solver,
         suit_isomorphism=files.suit_isomorphism or None,
@@ -613,7 +613,7 @@ def _solve(
     return Done(rows, solution, shown, output.make_report([boards[index] for index in sorted(boards)]))
 
 
-class Leaf(NamedTuple):
+class DealLeaf(NamedTuple):
     """Values at the first deal of spots.
 
     Attributes:
@@ -642,7 +642,9 @@ class Leaf(NamedTuple):
         return tuple(solve_to_deal(spot, self.values[number], solver=solver).locks())
 
 
-def _make_leaf(files: SpotsOptions, spots: Sequence[Spot], locks: Sequence[tuple[Lock, ...]]) -> Leaf:
+def _make_deal_leaf(
+    files: SpotsOptions, spots: Sequence[Spot], locks: Sequence[tuple[Lock, ...]]
+) -> DealLeaf:
     """The values of `--leaf`; raises ValueError before anything is solved if they do not fit a spot."""
     from jaxgadget.values.deals import DealLimit
 
@@ -659,7 +661,7 @@ def _make_leaf(files: SpotsOptions, spots: Sequence[Spot], locks: Sequence[tuple
         except ValueError as error:
             where = f"{spot.title}, " if len(spots) > 1 else ""
             raise ValueError(f"{where}--leaf {files.leaf!r}: {error}") from error
-    return Leaf(files.leaf, values, files.leaf_iterations)
+    return DealLeaf(files.leaf, values, files.leaf_iterations)
 
 
 def make_deal_values(text: str, spot: Spot) -> DealValues:
@@ -924,7 +926,7 @@ class Solving(NamedTuple):
     compressed: bool
     keep_state: bool
     locks: list[tuple[Lock, ...]]
-    leaf: Leaf | None
+    leaf: DealLeaf | None
 
 
 def _open(path: pathlib.Path, context: typer.Context, spot: SpotOptions) -> SpotSolutions:

@@ -591,7 +591,7 @@ def lay_out_streets(spot: Spot, exchanges: Sequence[Suits], sizes: Sequence[int]
     return Runouts.of(spot, hands, exchanges or (IDENTITY,), sizes[len(spot.cards) - 5 :])
 
 
-class DealValues(NamedTuple):
+class EvaluatedStreets(NamedTuple):
     """Values of a spot that is solved by streets.
 
     Attributes:
@@ -604,7 +604,9 @@ class DealValues(NamedTuple):
 
 
 @compiled(quick=True)
-def evaluate_streets(problem: Problem, strategy_sum: tuple[Parts, Parts], payoff_state: Any) -> DealValues:
+def evaluate_streets(
+    problem: Problem, strategy_sum: tuple[Parts, Parts], payoff_state: Any
+) -> EvaluatedStreets:
     """Certificate of average strategies, with the values of the first street's deals."""
     certificate = certify_average(problem, strategy_sum, (None, None), payoff_state, played=True)
     nothing = jnp.zeros((0, 1), problem.dtype)
@@ -615,4 +617,4 @@ def evaluate_streets(problem: Problem, strategy_sum: tuple[Parts, Parts], payoff
     reaches, payoff = payoff_reaches(problem, (first, second)), problem.payoff
     assert isinstance(payoff, BranchedPayoff)
     values = [payoff.branches.values(player, reaches, payoff_state[1], 0)[1] for player in (0, 1)]
-    return DealValues(certificate, (values[0], values[1]))
+    return EvaluatedStreets(certificate, (values[0], values[1]))

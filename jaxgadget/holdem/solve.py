@@ -39,7 +39,7 @@ from jaxgadget.holdem.operators import Raked, SpotsPayoff, Staked, build_folds, 
 from jaxgadget.holdem.runouts import (
     LAUNCHED_LANES,
     SLICE_LANES,
-    DealValues,
+    EvaluatedStreets,
     Floors,
     StreetStrategies,
     evaluate_streets,
@@ -708,7 +708,7 @@ def _solve_by_streets(
     key = fingerprint(batch.problem(), rule) if keep_state else ""
     state = None if begun is None else _continued(spot, begun, key, batch, solver)
 
-    def finish(ended: Finished) -> tuple[DealValues, tuple[jax.Array, ...]]:
+    def finish(ended: Finished) -> tuple[EvaluatedStreets, tuple[jax.Array, ...]]:
         sums, payoff_state = ended.release()
         values = evaluate_streets(ended.in_float64(), sums, payoff_state)
         if not is_locked:

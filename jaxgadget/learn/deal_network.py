@@ -377,7 +377,7 @@ def train_deals(
     deals = {"ranges": digest(*spot.range_weights), "deals": list(limit.trees), "pots": limit.pots.tolist()}
     described = values.describe(config.describe() | RECIPE | deals)
     with precision(np.float32), open_training(folder, described, KIND) as keeper:
-        data = _Data(limit, states, shape, config, None if keeper is None else keeper.path, progress)
+        data = _DealData(limit, states, shape, config, None if keeper is None else keeper.path, progress)
         data.add(CheckedDown(), 0)
 
         def collect(weights: Weights, round_idx: int) -> Errors:
@@ -420,7 +420,7 @@ def _check_samples(limit: DealLimit, config: RangeTrainingConfig) -> None:
         )
 
 
-class _Data:
+class _DealData:
     """Solved ranges: those drawn first, then those of each round.
 
     Attributes:
@@ -621,7 +621,7 @@ def _normalised(limit: DealLimit, ranges: FloatArray) -> FloatArray:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Noisy:
+class _NoisyDeals:
     """Values with independent noise for each hand, node and lane: `[K × H, L]` for both players, in pots."""
 
     values: DealValues
@@ -687,7 +687,7 @@ def draw_deal_ranges(
                 noise = generator.normal(size=(2, *scale.shape)) * scale
                 searched = solve_limit(
                     limit,
-                    _Noisy(values, (noise[0], noise[1])),
+                    _NoisyDeals(values, (noise[0], noise[1])),
                     num_lanes=lanes,
                     iterations=iterations,
                     solver=Solver(progress=False),

@@ -239,8 +239,8 @@ def resolve_deals(branches: Branches, max_payoff: float, iterations: jax.Array, 
             return state
 
         state = jax.lax.fori_loop(0, iterations, iterate, below.start(dtype))
-        one, other = (below.values(player, (first, second), state, 0)[0][:, 0] for player in (0, 1))
-        return one, other
+        of_first, of_second = (below.values(player, (first, second), state, 0)[0][:, 0] for player in (0, 1))
+        return of_first, of_second
 
     first, second = jax.lax.map(solve_lane, (ranges[0].T, ranges[1].T))
     return first.T, second.T
@@ -348,11 +348,11 @@ def _reached(problem: Problem, strategy: Pair) -> Pair:
         follow(side, terms, Parts(nothing, body))
         for side, terms, body in zip(problem.sides, problem.terms, strategy, strict=True)
     )
-    one, other = (
+    reach_of_first, reach_of_second = (
         take_rows(reach, sequence)
         for reach, sequence in zip(payoff_reaches(problem, (first, second)), payoff.sequence, strict=True)
     )
-    return one, other
+    return reach_of_first, reach_of_second
 
 
 def solve_to_deal(

@@ -107,8 +107,8 @@ def test_a_training_is_resumed_and_other_folders_are_refused(
             raise stopped
         add(self, values, round_idx)
 
-    add = deal_network._Data.add  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(deal_network._Data, "add", stop)  # pyright: ignore[reportPrivateUsage]
+    add = deal_network._DealData.add  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(deal_network._DealData, "add", stop)  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(RuntimeError, match="stopped"):
         train(tmp_path)
     monkeypatch.undo()

@@ -49,7 +49,7 @@ def test_equities_are_the_values_without_later_bets(spot: Spot) -> None:
     found = spot.pot * (0.5 + limited.game_values[:, 0])
     assert found == pytest.approx(whole.ev, rel=0, abs=gap + whole.gap + 1e-9)
     assembled = solved(spot, locks=limited.locks())
-    assert assembled.exploitability < 1e-6  # nobody decides after the deal
+    assert assembled.exploitability < 1e-6  # there are no decisions after the deal
     assert assembled.unlocked_exploitability < 1e-3
 
 
