@@ -139,7 +139,7 @@ def test_a_training_is_resumed_and_other_folders_are_refused(
         np.asarray(describe_deals(limit, loaded.trees).features[0])[:, hands]
         for limit, hands in ((own, common), (other, place))
     ]
-    np.testing.assert_array_equal(*features)  # do not depend on the ranges
+    np.testing.assert_array_equal(features[0], features[1])  # do not depend on the ranges
     with pytest.raises(ValueError, match="holds another training: of 60 steps"):
         train(tmp_path, steps=61)
     with pytest.raises(ValueError, match="infostates"):
