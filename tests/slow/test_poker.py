@@ -185,9 +185,9 @@ def test_a_file_of_spots_resumes_after_a_kill(tmp_path: pathlib.Path):
     process.kill()
     process.wait()
     before = results.read_text().splitlines()
-    assert len(before) == 64
+    assert 0 < len(before) < 70
     again = subprocess.run(list(map(str, [*command, "--json", "-"])), capture_output=True, check=True)
     after = results.read_text().splitlines()
-    assert after[:64] == before and len(after) == 70
+    assert after[: len(before)] == before and len(after) == 70
     boards = [row["board"] for row in json.loads(again.stdout)["rows"]]
     assert boards == [row["board"] for row in rows]
