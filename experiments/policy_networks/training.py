@@ -35,8 +35,12 @@ NAME = "training"
 
 GAMES = KUHN, LEDUC, LIARS_DICE, GOOFSPIEL_4
 
-NETWORKS = {"MMD": 20_000, "PPO": 10_000, "R-NaD": 10_000}
-"""Training steps, about a minute of one core."""
+NETWORKS = {
+    "MMD": {KUHN: 6_000_000, LEDUC: 900_000, LIARS_DICE: 850_000, GOOFSPIEL_4: 2_700_000},
+    "PPO": {KUHN: 1_000_000, LEDUC: 800_000, LIARS_DICE: 650_000, GOOFSPIEL_4: 1_000_000},
+    "R-NaD": {KUHN: 700_000, LEDUC: 380_000, LIARS_DICE: 450_000, GOOFSPIEL_4: 600_000},
+}
+"""Training steps: about ten minutes of one core."""
 
 TABLES = {"table, MMD": 10_000, "table, CFR+": 10_000}
 """Largest numbers of iterations; smaller ones are its tenth, hundredth and so on."""
@@ -52,10 +56,11 @@ COLORS = {
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every point of every curve."""
+    totals = {name: dict.fromkeys(GAMES, iterations) for name, iterations in TABLES.items()} | NETWORKS
     keys = [
-        {"game": game, "method": method, "total": settings.pick(steps, SMALL_STEPS)}
-        for method, steps in (TABLES | NETWORKS).items()
-        for game in settings.pick(GAMES, (SMALL,))
+        {"game": game, "method": method, "total": steps}
+        for method, by_game in totals.items()
+        for game, steps in settings.pick(by_game, {SMALL: SMALL_STEPS}).items()
     ]
     return settings.gather(NAME, keys, functools.partial(measure, settings))
 
