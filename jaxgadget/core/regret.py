@@ -292,8 +292,10 @@ class RegretMatching:
 
     def kept(self, t: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Discount factors of positive and of negative regrets after iteration t."""
-        negative = jnp.where(self.plus, 0, _discount(self.negative_discount, t))
-        return _discount(self.positive_discount, t), negative
+        exponents = jnp.stack(jnp.broadcast_arrays(self.positive_discount, self.negative_discount))
+        power = t ** exponents.astype(t.dtype)
+        positive, negative = jnp.where(jnp.isinf(exponents), 1, power / (power + 1))
+        return positive, jnp.where(self.plus, 0, negative)
 
     def accumulate(
         self, regret_sum: jax.Array, regret: jax.Array, kept: tuple[jax.Array, jax.Array]
