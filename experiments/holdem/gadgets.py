@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.holdem.leaves import spot
+from experiments.holdem.leaves import SMOKE, TURN
 from experiments.study import Settings
 from jaxgadget import (
     BlueprintPrior,
@@ -55,7 +55,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def _rows(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
-    turn, player = spot(smoke=settings.smoke), key["player"]
+    turn, player = settings.pick(TURN, SMOKE), key["player"]
     blueprint = _solved(turn, key["blueprint"])
     optimum = _solved(turn, settings.pick(1500, 5))
     lines = find_lines(turn)
