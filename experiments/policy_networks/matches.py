@@ -49,16 +49,16 @@ DARK_HEX = "dark_hex(board_size=3)"
 HOW = {"steps": 6_000, "critic_steps": 2_000, "entries": 2, "iterations": 300}
 
 RUNS: tuple[tuple[str, str, int], ...] = (
-    (goofspiel(7), "unsafe", 6),
-    (goofspiel(7), "resolving", 6),
-    (liars_dice(4), "unsafe", 10),
-    (liars_dice(4), "resolving", 10),
+    (goofspiel(7), "unsafe", 60),
+    (goofspiel(7), "resolving", 60),
+    (liars_dice(4), "unsafe", 100),
+    (liars_dice(4), "resolving", 100),
     (liars_dice(6), "resolving", 5),
     (goofspiel(8), "resolving", 3),
     (goofspiel(9), "resolving", 2),
     (DARK_HEX, WITHOUT, 10_000),
-    (liars_dice(4), "max-margin", 10),
-    (goofspiel(7), "max-margin", 6),
+    (liars_dice(4), "max-margin", 100),
+    (goofspiel(7), "max-margin", 60),
 )
 """Game, gadget and number of matches; B.3 and B.4 of Kubíček et al. (2026) have the first two games."""
 
