@@ -71,6 +71,12 @@ class BranchState(NamedTuple):
     strategy_sum: tuple[Stored, Stored]
     below: BranchState | None
 
+    def without_regrets(self) -> BranchState:
+        """The averages alone, which `Branches.values` needs: the regrets may take half of the memory."""
+        nothing = jnp.zeros(0)
+        below = None if self.below is None else self.below.without_regrets()
+        return self._replace(regrets=(nothing, nothing), below=below)
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)

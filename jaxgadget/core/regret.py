@@ -291,7 +291,11 @@ class RegretMatching:
         return total, self.basis(total, regret)
 
     def kept(self, t: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Discount factors of positive and of negative regrets after iteration t."""
+        """Discount factors of positive and of negative regrets after iteration t.
+
+        They are t^α / (t^α + 1), and 1 for α = ∞. Both are one power of a vector: a GPU computes them in one
+        kernel.
+        """
         exponents = jnp.stack(jnp.broadcast_arrays(self.positive_discount, self.negative_discount))
         power = t ** exponents.astype(t.dtype)
         positive, negative = jnp.where(jnp.isinf(exponents), 1, power / (power + 1))
@@ -307,12 +311,6 @@ class RegretMatching:
     def basis(self, regret_sum: jax.Array, regret: jax.Array) -> jax.Array:
         """Regrets that the next strategy matches, given the regret sums and the last iteration's regrets."""
         return regret_sum + self.trust * regret if self.predictive else regret_sum
-
-
-def _discount(exponent: float | jax.Array, t: jax.Array) -> jax.Array:
-    """t^α / (t^α + 1), and 1 for α = ∞."""
-    power = t**exponent
-    return jnp.where(jnp.isinf(exponent), 1, power / (power + 1))
 
 
 CFR = RegretMatching(name="cfr")

@@ -31,7 +31,7 @@ from jaxgadget.holdem.saved import (
     write_solutions,
 )
 from jaxgadget.holdem.spots import Spot
-from jaxgadget.holdem.strategies import action_nodes, find_same, rows_to_policy
+from jaxgadget.holdem.strategies import HeldRows, action_nodes, find_same, rows_to_policy
 from jaxgadget.holdem.values import NodeValues, chips_ahead, find_equities, find_met
 from jaxgadget.policy.node_values import counterfactual_values, nodes_below, reach_below
 from jaxgadget.policy.policy import Policy
@@ -98,8 +98,7 @@ class SpotSolution(Explorable):
 
     Attributes:
       spot: the spot.
-      probabilities: for both players `[C, H]` average strategies, a row for each node after the player's
-        actions, ascending; uniform with hands that a player cannot hold.
+      held: both players' average strategies.
       ev: both players' expected chips; they sum to the pot, less the rake.
       hand_ev: for both players `[H]` expected chips with each hand; NaN for hands outside the player's range
         or without a compatible hand of the other player.
@@ -120,7 +119,7 @@ class SpotSolution(Explorable):
     """
 
     spot: Spot
-    probabilities: tuple[FloatArray, FloatArray]
+    held: tuple[HeldRows, HeldRows]
     ev: tuple[float, float]
     hand_ev: tuple[FloatArray, FloatArray]
     gap: float
@@ -138,6 +137,15 @@ class SpotSolution(Explorable):
             f"<SpotSolution {self.spot.title}: EVs {first:.6g}, {second:.6g} of {self.spot.pot:.6g} chips, "
             f"{self.describe_quality()}, {self.iterations} iterations>"
         )
+
+    @property
+    def probabilities(self) -> tuple[FloatArray, FloatArray]:
+        """For both players `[C, H]` average strategies, a row for each node after the player's actions.
+
+        Rows are in ascending order of the nodes, and uniform with hands that a player cannot hold. They are
+        computed when accessed; those of a large turn take hundreds of megabytes.
+        """
+        return self.held[0].whole(), self.held[1].whole()
 
     @property
     def exploitability(self) -> float:
@@ -291,7 +299,7 @@ class SpotSolution(Explorable):
         nodes = street.betting.tree
         same = find_same(nodes, self.spot.betting.tree, root)
         rows = np.searchsorted(self._action_nodes[player], same[action_nodes(nodes, player)])
-        return self.probabilities[player][rows][:, np.searchsorted(self.spot.hands, street.hands)]
+        return self.held[player].take(rows)[:, np.searchsorted(self.spot.hands, street.hands)]
 
     def node(self, line: str = "") -> int:
         """The public node after a line such as `check, bet 100`; see `BettingTree.find`.
@@ -594,7 +602,7 @@ class SpotSolution(Explorable):
             for action, value in enumerate(lock.strategy.values()):
                 arrays[f"lock_{number}_{action}"] = np.asarray(value, np.float64)
         for player in (0, 1):
-            arrays[f"probabilities_{player}"] = self.probabilities[player]
+            arrays |= self.held[player].pack(player)
             arrays[f"hand_ev_{player}"] = self.hand_ev[player]
         if self.state is not None:
             fields = ("key", "dtype", "suit_isomorphism", "compressed")
@@ -611,13 +619,14 @@ class SpotSolution(Explorable):
         spot = read_spot(record["spot"])
         num_hands = len(spot.hands)
         for player in (0, 1):
-            shapes = {
-                f"probabilities_{player}": (len(action_nodes(spot.betting.tree, player)), num_hands),
-                f"hand_ev_{player}": (num_hands,),
-            }
-            for name, shape in shapes.items():
-                if arrays[name].shape != shape or arrays[name].dtype != np.float64:
-                    raise ValueError(f"{name} has shape {arrays[name].shape}, expected {shape} in float64")
+            evs = arrays[f"hand_ev_{player}"]
+            if evs.shape != (num_hands,) or evs.dtype != np.float64:
+                raise ValueError(
+                    f"hand_ev_{player} has shape {evs.shape}, expected {(num_hands,)} in float64"
+                )
+        first_held, second_held = (
+            HeldRows.unpack(spot.betting.tree, player, num_hands, arrays) for player in (0, 1)
+        )
         state = None
         if record["state"] is not None:
             leaves = sum(name.startswith("state_") for name in arrays)
@@ -642,7 +651,7 @@ class SpotSolution(Explorable):
         return SpotSolution(
             spot=spot,
             locks=locks,
-            probabilities=(arrays["probabilities_0"], arrays["probabilities_1"]),
+            held=(first_held, second_held),
             ev=(first, second),
             hand_ev=(arrays["hand_ev_0"], arrays["hand_ev_1"]),
             gains=(gain, other_gain),
@@ -757,7 +766,7 @@ class SpotSolution(Explorable):
         """`[m, H]` probability of a player's action at the parent of each node, 1 where it does not act."""
         tree, chosen = self.spot.betting.tree, np.ones((len(nodes), len(self.spot.hands)))
         own = np.flatnonzero((tree.actor[tree.parent[nodes]] == ACTOR_BIT[player]) & (nodes > 0))
-        chosen[own] = self.probabilities[player][np.searchsorted(self._action_nodes[player], nodes[own])]
+        chosen[own] = self.held[player].take(np.searchsorted(self._action_nodes[player], nodes[own]))
         return chosen
 
     @functools.cached_property

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from jaxgadget.core.batch import Batch
+from jaxgadget.core.branches import BranchState
 from jaxgadget.core.certificate import Certificate, certify
 from jaxgadget.core.cfr import State, start
 from jaxgadget.core.checkpoint import fingerprint
@@ -49,12 +50,12 @@ from jaxgadget.holdem.runouts import (
 from jaxgadget.holdem.solution import SpotSolution, SpotSolutions, SpotState
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import (
+    HeldRows,
     action_nodes,
     body_order,
     body_to_rows,
     one_hand,
     policy_to_rows,
-    uniform_rows,
 )
 from jaxgadget.holdem.streets import Suits, find_lanes
 from jaxgadget.policy.policy import Policy
@@ -86,7 +87,7 @@ Milliseconds per iteration and spot of ten rivers on two cores, one by one, in c
 LOT = 1 << 21
 """Public nodes × hands of the spots that are prepared together where each is then solved alone."""
 
-LEAST_BYTES = 20
+LEAST_BYTES = 16
 """Minimum bytes per pair of a public node and a hand on a turn or river: regrets, sums and results."""
 
 LOOP_FACTOR = 1.1
@@ -452,7 +453,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         numbers = ("ev", "gap", "gains", "unlocked_gains", "iterations")
         arrays: dict[str, Any] = {name: vars(result)[name] for name in numbers}
         for player in (0, 1):
-            arrays[f"probabilities_{player}"] = result.probabilities[player]
+            arrays |= result.held[player].pack(player)
             arrays[f"hand_ev_{player}"] = result.hand_ev[player]
         if result.streets is not None:
             arrays |= result.streets.pack()
@@ -476,9 +477,13 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
                 compressed=self._compressed and self.spots[spot_idx].is_flop,
                 arrays=tuple(np.asarray(arrays[f"state_{leaf}"]) for leaf in range(leaves)),
             )
+        spot = self.spots[spot_idx]
+        first_held, second_held = (
+            HeldRows.unpack(spot.betting.tree, player, len(spot.hands), arrays) for player in (0, 1)
+        )
         return SpotSolution(
-            spot=self.spots[spot_idx],
-            probabilities=(arrays["probabilities_0"], arrays["probabilities_1"]),
+            spot=spot,
+            held=(first_held, second_held),
             ev=(first, second),
             hand_ev=(arrays["hand_ev_0"], arrays["hand_ev_1"]),
             gap=float(arrays["gap"]),
@@ -488,9 +493,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             state=state,
             gains=gains,
             unlocked_gains=unlocked_gains,
-            streets=StreetStrategies.unpack(
-                self.spots[spot_idx], self._exchanges[spot_idx], arrays, self._floors[spot_idx]
-            ),
+            streets=StreetStrategies.unpack(spot, self._exchanges[spot_idx], arrays, self._floors[spot_idx]),
         )
 
 
@@ -708,24 +711,27 @@ def _solve_by_streets(
     key = fingerprint(batch.problem(), rule) if keep_state else ""
     state = None if begun is None else _continued(spot, begun, key, batch, solver)
 
+    later: list[BranchState] = []
+
     def finish(ended: Finished) -> tuple[EvaluatedStreets, tuple[jax.Array, ...]]:
         sums, payoff_state = ended.release()
+        payoff_state = payoff_state[0], payoff_state[1].without_regrets()
+        later.append(payoff_state[1])
         values = evaluate_streets(ended.in_float64(), sums, payoff_state)
         if not is_locked:
             return values, values.certificate.guaranteed
         free = jax.tree.map(jax.device_put, runouts.batch(rule, compressed=compressed).problem())
         return values, evaluate_streets(free, sums, payoff_state).certificate.guaranteed
 
-    solved = solve(batch, solver, finish, state=state, keep_state=True, report=report, on_check=report.check)
-    assert solved.state is not None
-    arrays = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(solved.state))
-    _, later = jax.tree.unflatten(jax.tree.structure(solved.state), arrays).payoff
+    solved = solve(
+        batch, solver, finish, state=state, keep_state=keep_state, report=report, on_check=report.check
+    )
     (certificate, deal_values), unlocked = solved.outcome
     first, second = (body[None] for body in certificate.strategy)
-    weights = [(first, second)]
-    while later is not None:
-        weights.append(later.strategy_sum)
-        later = later.below
+    weights, below = [(first, second)], jax.tree.map(np.asarray, later.pop())
+    while below is not None:
+        weights.append(below.strategy_sum)
+        below = below.below
     num_deals, real = len(runouts.streets[0].deals), hands >= 0
     values = np.zeros((2, num_deals, len(spot.hands)))
     values[..., hands[real]] = spot.pot * np.stack(deal_values).reshape(2, num_deals, -1)[..., real]
@@ -735,13 +741,12 @@ def _solve_by_streets(
     )
     held = _carried_by(spot, carried, 0)
     of_lane = jax.tree.map(lambda x: x[..., 0], _worth(certificate))
-    rows: list[FloatArray] = []
-    for player, own in enumerate(held):
-        rows.append(np.repeat(uniform_rows(spot.betting.tree, player)[:, None], len(spot.hands), axis=1))
-        rows[-1][:, own.hands] = strategies.rows(player, spot.betting, spot.hands[own.hands])
+    first, second = (
+        strategies.rows(player, spot.betting, spot.hands[own.hands]) for player, own in enumerate(held)
+    )
     solution = _in_chips(
         spot,
-        rows,
+        (first, second),
         [(own.hands, of_lane.hand_values[player][own.carried_idx]) for player, own in enumerate(held)],
         of_lane,
         (solver.name, int(solved.iterations[0])),
@@ -756,14 +761,14 @@ def _solve_by_streets(
         solution = dataclasses.replace(solution, unlocked_gains=(first, second))
     if spot.is_flop:
         solution = dataclasses.replace(solution, streets=strategies)
-    if not keep_state:
+    if solved.state is None:
         return solution
     ended = SpotState(
         key=key,
         dtype=solver.precision.name,
         suit_isomorphism=merges,
         compressed=compressed,
-        arrays=arrays,
+        arrays=tuple(np.asarray(leaf) for leaf in jax.tree.leaves(solved.state)),
     )
     return dataclasses.replace(solution, state=ended)
 
@@ -800,7 +805,7 @@ def _of_lane(
     by: tuple[str, int],
 ) -> SpotSolution:
     """A lane's outcome in chips, for all hands; `by` is the rule's name and the number of iterations."""
-    probabilities: list[FloatArray] = []
+    pair: list[FloatArray] = []
     hand_values: list[tuple[IntArray, FloatArray]] = []
     for player, (hands, carried_idx) in enumerate(held):
         rows = body_to_rows(form, player, np.asarray(outcome.bodies[player]))
@@ -808,16 +813,14 @@ def _of_lane(
         if merging is not None:
             rows = merging.expand(rows, action_nodes(spot.betting.tree, player), spot.betting)
             values_of_carried, carried_idx = values_of_carried[merging.class_idx], hands
-        rows_of_all = np.repeat(uniform_rows(spot.betting.tree, player)[:, None], len(spot.hands), axis=1)
-        rows_of_all[:, hands] = rows[:, carried_idx]
-        probabilities.append(rows_of_all)
+        pair.append(rows[:, carried_idx])
         hand_values.append((hands, values_of_carried[carried_idx]))
-    return _in_chips(spot, probabilities, hand_values, outcome, by)
+    return _in_chips(spot, pair, hand_values, outcome, by)
 
 
 def _in_chips(
     spot: Spot,
-    probabilities: Sequence[FloatArray],
+    rows: Sequence[FloatArray],
     hand_values: Sequence[tuple[IntArray, FloatArray]],
     outcome: _SolvedSpots,
     by: tuple[str, int],
@@ -826,8 +829,8 @@ def _in_chips(
 
     Args:
       spot: the spot.
-      probabilities: as in `SpotSolution`.
-      hand_values: for both players indices of hands and their values, in pots.
+      rows: for both players `[C, h]` probabilities with the hands of `hand_values`.
+      hand_values: for both players indices of the hands that it may hold, and their values, in pots.
       outcome: the values of the lane.
       by: the rule's name, and the number of iterations.
     """
@@ -844,9 +847,13 @@ def _in_chips(
     best = [-spot.pot * float(outcome.guaranteed[1 - player][0]) for player in (0, 1)]
     gains = best[0] - values_of_both[0], best[1] - values_of_both[1]
     algorithm, iterations = by
+    first, second = (
+        HeldRows.of(spot.betting.tree, player, own, hand_values[player][0], len(spot.hands))
+        for player, own in enumerate(rows)
+    )
     return SpotSolution(
         spot=spot,
-        probabilities=(probabilities[0], probabilities[1]),
+        held=(first, second),
         ev=(spot.pot / 2 + values_of_both[0], spot.pot / 2 + values_of_both[1]),
         hand_ev=(hand_evs[0], hand_evs[1]),
         gap=float(outcome.gap[0]) * spot.pot,

@@ -5,6 +5,10 @@ Hands that a dealt card makes impossible are included, with equal probabilities;
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from jaxgadget.core.host import HandTreeplex
@@ -14,6 +18,64 @@ from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.public import PublicTree
 from jaxgadget.tree.sequence import SequenceForm
 from jaxgadget.util.arrays import FloatArray, IntArray
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class HeldRows:
+    """A player's rows over all H hands of a spot, stored for the hands that it may hold.
+
+    Attributes:
+      rows: `[C, h]` probabilities with these hands.
+      hands: `[h]` indices of these hands, ascending.
+      others: `[C]` probabilities with each other hand.
+      num_hands: number of all hands, H.
+    """
+
+    rows: FloatArray
+    hands: IntArray
+    others: FloatArray
+    num_hands: int
+
+    @staticmethod
+    def of(nodes: PublicNodes, player: int, rows: FloatArray, hands: IntArray, num_hands: int) -> HeldRows:
+        """Rows `[C, h]` of some hands in a public tree; the others play uniformly."""
+        return HeldRows(rows=rows, hands=hands, others=uniform_rows(nodes, player), num_hands=num_hands)
+
+    @staticmethod
+    def every(rows: FloatArray) -> HeldRows:
+        """Rows `[C, H]` of all hands."""
+        count, num_hands = rows.shape
+        return HeldRows(rows=rows, hands=np.arange(num_hands), others=np.zeros(count), num_hands=num_hands)
+
+    def take(self, index: IntArray) -> FloatArray:
+        """`[m, H]` some rows, over all hands."""
+        taken = np.repeat(self.others[index][:, None], self.num_hands, axis=1)
+        taken[:, self.hands] = self.rows[index]
+        return taken
+
+    def whole(self) -> FloatArray:
+        """`[C, H]` all rows, over all hands."""
+        return self.take(np.arange(len(self.rows)))
+
+    def pack(self, player: int) -> dict[str, Any]:
+        """The arrays of a file, with the player in their names."""
+        return {f"probabilities_{player}": self.rows, f"held_{player}": self.hands.astype(np.int32)}
+
+    @staticmethod
+    def unpack(nodes: PublicNodes, player: int, num_hands: int, arrays: Mapping[str, Any]) -> HeldRows:
+        """Restores rows from the arrays of `pack`, or from rows of all hands, as earlier files have them.
+
+        Raises:
+          ValueError: if the arrays are not rows of the tree.
+        """
+        rows = arrays[f"probabilities_{player}"]
+        hands = np.asarray(arrays.get(f"held_{player}", np.arange(num_hands)), np.int64)
+        expected = len(action_nodes(nodes, player)), len(hands)
+        if rows.shape != expected or rows.dtype != np.float64:
+            raise ValueError(f"probabilities_{player} has shape {rows.shape}, expected {expected} in float64")
+        if hands.ndim != 1 or (np.diff(hands, prepend=-1, append=num_hands) < 1).any():
+            raise ValueError(f"held_{player} are not ascending indices of {num_hands} hands")
+        return HeldRows.of(nodes, player, rows, hands, num_hands)
 
 
 def action_nodes(nodes: PublicNodes, player: int) -> IntArray:

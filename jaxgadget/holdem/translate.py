@@ -87,8 +87,8 @@ class _SpotTranslator:
         self._num_hands = len(spot.hands)
         nodes = action_nodes(spot.betting.tree, player).tolist()
         self._row_of = {node: row for row, node in enumerate(nodes)}
-        shadow_rows = enumerate(action_nodes(solution.spot.betting.tree, player).tolist())
-        self._plays = {node: solution.probabilities[player][row] for row, node in shadow_rows}
+        shadows = action_nodes(solution.spot.betting.tree, player).tolist()
+        self._plays = dict(zip(shadows, solution.held[player].whole(), strict=True))
 
     def walk(self) -> None:
         """Visits all nodes, without recursion."""

@@ -16,7 +16,7 @@ from jaxgadget.holdem.cards import card_name, hand_name
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.solve import solve_spots
 from jaxgadget.holdem.spots import Spot
-from jaxgadget.holdem.strategies import action_nodes
+from jaxgadget.holdem.strategies import HeldRows, action_nodes
 from jaxgadget.holdem.translate import translate_solution
 from jaxgadget.report.holdem import frequencies_table, grid_title
 from jaxgadget.subgames.spots import refine_spots
@@ -133,7 +133,7 @@ def test_a_line_that_is_never_played_is_not_reached():
     nodes = action_nodes(betting.tree, 0).tolist()
     first[nodes.index(betting.find("check"))] = 1.0
     first[nodes.index(betting.find("bet 10"))] = 0.0
-    never = dataclasses.replace(solution, probabilities=(first, solution.probabilities[1]))
+    never = dataclasses.replace(solution, held=(HeldRows.every(first), solution.held[1]))
     record = never.to_record("bet 10, call, 6d")
     assert record["reached"] == 0 and len(record["hands"][0]) == 2
 

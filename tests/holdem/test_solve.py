@@ -24,7 +24,7 @@ from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.solve import build_batch, evaluate_spot, in_pieces, solve_batches, solve_spots
 from jaxgadget.holdem.spots import Spot
-from jaxgadget.holdem.strategies import action_nodes, policy_to_rows, rows_to_policy
+from jaxgadget.holdem.strategies import HeldRows, action_nodes, policy_to_rows, rows_to_policy
 from jaxgadget.policy.evaluate import best_response, normalise_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.policy.solve import solve as solve_game
@@ -386,7 +386,7 @@ def test_responses_to_a_bet_that_is_never_made_have_weights():
         if spot.betting.line(node) in ("check, check", "check, bet 10"):
             rows[row] = float(spot.betting.line(node) == "check, check")
     solution = evaluate_spot(spot, played)
-    never = dataclasses.replace(solution, probabilities=(solution.probabilities[0], rows))
+    never = dataclasses.replace(solution, held=(solution.held[0], HeldRows.every(rows)))
     for line, actor in (("check, bet 10", 0), ("check, bet 10, raise to 50", 1)):
         assert never.actor(line) == actor
         assert never.pairs(line) == 0
@@ -484,7 +484,7 @@ def test_a_spot_that_does_not_fit_is_refused_before_its_tree_is_built(monkeypatc
     monkeypatch.setattr("jaxgadget.holdem.spots.build_betting", lambda *given: pytest.fail("built"))
     with pytest.raises(ValueError, match=r"spots\[0\]: Td9d6hQc takes about \S+ GB of memory") as error:
         solve_spots([turn], solver=Solver(memory_limit=4 << 30, progress=False))
-    assert "4.29 GB is available; expected on the river bets 25%,50%,75%,100%,150%" in str(error.value)
+    assert "4.29 GB is available; expected on the river bets 25%,50%,100%,150%" in str(error.value)
 
 
 @pytest.mark.parametrize("target_gap", [None, "1%"])

@@ -13,6 +13,7 @@ from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.solve import evaluate_spot
 from jaxgadget.holdem.spots import Spot
+from jaxgadget.holdem.strategies import HeldRows
 from tests.holdem.enumerated import HandValues, values_at
 from tests.holdem.test_solve import random_play
 
@@ -43,7 +44,7 @@ def evaluate(spot: Spot) -> SpotSolution:
         line = spot.betting.line(node)
         if line in ("check, check", "check, bet 30"):
             rows[row] = float(line == "check, check")
-    return dataclasses.replace(solution, probabilities=(solution.probabilities[0], rows))
+    return dataclasses.replace(solution, held=(solution.held[0], HeldRows.every(rows)))
 
 
 @pytest.fixture(scope="module")
