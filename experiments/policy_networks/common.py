@@ -53,11 +53,15 @@ PACE = {
 """η and α of mirror descent, of tables and of networks: those of Sokota et al. (2023), and of the guide."""
 
 
-def method_of(name: str, game: str) -> PolicyMethod:
-    """The method of training `MMD`, `PPO` or `R-NaD`."""
+MOST_ITERATIONS = 6_000
+"""Iterations of mirror descent of a network; in later ones it follows less than their small steps."""
+
+
+def method_of(name: str, game: str, steps: int) -> PolicyMethod:
+    """The method of training `MMD`, `PPO` or `R-NaD`, for a number of training steps."""
     if name == "MMD":
         eta, alpha = PACE[game]
-        return MirrorDescent(eta=eta, alpha=alpha)
+        return MirrorDescent(eta=eta, alpha=alpha, inner=max(50, -(-steps // MOST_ITERATIONS)))
     return PPO() if name == "PPO" else RNaD()
 
 
@@ -68,7 +72,7 @@ def folder_of(settings: Settings, kind: str, game: str, steps: int) -> pathlib.P
 
 def train(settings: Settings, game: str, method: str, steps: int) -> PolicyTraining:
     """A trained network; a training that was finished or interrupted goes on in its folder."""
-    how = method_of(method, game)
+    how = method_of(method, game, steps)
     return train_policy(
         load(game),
         how,
