@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from jaxgadget.core.devices import Device
 from jaxgadget.core.driver import Stopped, run_on_devices
@@ -227,7 +228,7 @@ class SpotBatches(abc.ABC, Generic[Result]):
     def _write(self, path: pathlib.Path, results: Mapping[str, Result]) -> None:
         """Writes the results of a batch, whose trees have the same shape, by the keys of their spots."""
         packed = [self.pack(result) for result in results.values()]
-        arrays = {name: np.stack([each[name] for each in packed]) for name in packed[0]}
+        arrays = {name: _stacked([np.asarray(each[name]) for each in packed]) for name in packed[0]}
         write_archive(path, self.format, {"keys": list(results)}, arrays)
 
     def _stored(self, folder: pathlib.Path, keys: Sequence[str]) -> Iterator[dict[int, Result]]:
@@ -251,6 +252,18 @@ class SpotBatches(abc.ABC, Generic[Result]):
             for spot_idx, key in keys.items()
             if key in lanes
         }
+
+
+def _stacked(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Stacks arrays whose last axes, over hands, may differ; shorter ones are padded with -1."""
+    most = max((array.shape[-1] for array in arrays if array.ndim), default=0)
+    padded = [
+        np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, most - array.shape[-1])], constant_values=-1)
+        if array.ndim
+        else array
+        for array in arrays
+    ]
+    return np.stack(padded)
 
 
 def find_spots(folder: pathlib.Path, format: Format) -> dict[pathlib.Path, list[str]]:

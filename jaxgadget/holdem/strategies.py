@@ -65,15 +65,19 @@ class HeldRows:
     def unpack(nodes: PublicNodes, player: int, num_hands: int, arrays: Mapping[str, Any]) -> HeldRows:
         """Restores rows from the arrays of `pack`, or from rows of all hands, as earlier files have them.
 
+        Hands of -1 are padding.
+
         Raises:
           ValueError: if the arrays are not rows of the tree.
         """
         rows = arrays[f"probabilities_{player}"]
         hands = np.asarray(arrays.get(f"held_{player}", np.arange(num_hands)), np.int64)
-        expected = len(action_nodes(nodes, player)), len(hands)
+        expected = (len(action_nodes(nodes, player)), *hands.shape)
         if rows.shape != expected or rows.dtype != np.float64:
             raise ValueError(f"probabilities_{player} has shape {rows.shape}, expected {expected} in float64")
-        if hands.ndim != 1 or (np.diff(hands, prepend=-1, append=num_hands) < 1).any():
+        real = hands >= 0
+        rows, hands = rows[:, real], hands[real]
+        if (np.diff(hands, prepend=-1, append=num_hands) < 1).any():
             raise ValueError(f"held_{player} are not ascending indices of {num_hands} hands")
         return HeldRows.of(nodes, player, rows, hands, num_hands)
 

@@ -466,6 +466,18 @@ def test_the_difference_of_another_spot_is_named(changes: dict[str, Any], messag
         evaluate_spot(BLUFFS, Policy.uniform(public_tree(other)))
 
 
+def test_a_batch_of_different_ranges_returns_from_its_checkpoint(tmp_path: pathlib.Path):
+    """An archive has as many columns as the widest range; the solutions keep their own hands."""
+    solving = settings(iterations=2, checkpoint=tmp_path)
+    solved, stored = solve_spots(NARROW, **solving), solve_spots(NARROW, **solving)
+    assert len(list(tmp_path.glob("*.npz"))) == 1
+    assert len({own.held[0].rows.shape for own in solved}) > 1
+    for one, other in zip(solved, stored, strict=True):
+        for player in (0, 1):
+            np.testing.assert_array_equal(one.held[player].hands, other.held[player].hands)
+            np.testing.assert_array_equal(one.probabilities[player], other.probabilities[player])
+
+
 @pytest.mark.parametrize("changes", [{"menus": ALL}, {"board": "2s3h4d6c7d"}, {"stack": 11}])
 def test_a_policy_of_another_spot_is_refused(changes: dict[str, Any]):
     """Another tree; the same tree with other hands; other chips."""
