@@ -39,7 +39,7 @@ VALUES = {
 }
 TRAINING = {
     TURN.board: dataclasses.replace(DEFAULT, samples=256, steps=3000),
-    FLOP.board: dataclasses.replace(DEFAULT, samples=128, steps=3000, iterations=60),
+    FLOP.board: dataclasses.replace(DEFAULT, samples=64, steps=3000, iterations=30),
 }
 
 
