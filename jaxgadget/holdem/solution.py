@@ -98,7 +98,7 @@ class SpotSolution(Explorable):
 
     Attributes:
       spot: the spot.
-      held: both players' average strategies.
+      held: both players' average strategies with the hands of their ranges; `probabilities` has all hands.
       ev: both players' expected chips; they sum to the pot, less the rake.
       hand_ev: for both players `[H]` expected chips with each hand; NaN for hands outside the player's range
         or without a compatible hand of the other player.
