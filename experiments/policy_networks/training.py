@@ -154,21 +154,27 @@ def draw(frame: pd.DataFrame) -> Figure:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """NashConv at the end and processor seconds until then, of each method.
+    """The lowest NashConv of each method's curve with the processor seconds until then; then the last one.
 
-    Those of networks include compilation and checkpoints; tables' programs were compiled beforehand. The
+    Seconds of networks include compilation and checkpoints; tables' programs were compiled beforehand. The
     last column has the seconds of the first number of iterations of CFR+ (powers of ten) whose NashConv is
-    below that of the best network.
+    below the lowest of all networks.
     """
     rows: list[dict[str, Any]] = []
     for game, part in frame.groupby("game", sort=False):
+        lowest = part.loc[part.groupby("method", sort=False)["nash_conv"].idxmin()].set_index("method")
         last = part.groupby("method", sort=False).last()
         table = part[part["method"] == "table, CFR+"]
-        best = last.loc[[method for method in last.index if method not in TABLES], "nash_conv"].min()
+        best = lowest.loc[[method for method in last.index if method not in TABLES], "nash_conv"].min()
         overtaken = table.loc[table["nash_conv"] <= best, "processor_seconds"]
         results = {
-            named(str(method)): f"{row['nash_conv']:.2g} ({row['processor_seconds']:.3g} s)"
-            for method, row in last.iterrows()
+            named(str(method)): "; ".join(
+                dict.fromkeys(
+                    f"{row['nash_conv']:.2g} ({row['processor_seconds']:.3g} s)"
+                    for row in (lowest.loc[method], last.loc[method])
+                )
+            )
+            for method in last.index
         }
         seconds = overtaken.iloc[0] if len(overtaken) else np.nan
         rows.append({"game": titled(str(game)), **results, "CFR+ as good as networks after s": seconds})
