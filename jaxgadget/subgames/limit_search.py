@@ -89,9 +89,10 @@ class LimitSearches(PublicSearches[LimitSearch]):
             self.machine,
             limit=None if reads_below else self._limit,
             max_histories=sys.maxsize,
-            memory_limit=self._memory_limit,
+            memory_limit=self._kept.memory_limit,
             progress=False,
         )
+        self._kept.make_room(HISTORY_BYTES * tree.num_histories)
         trunk = solve_trunk(
             tree,
             self._limit,
@@ -110,12 +111,14 @@ class LimitSearches(PublicSearches[LimitSearch]):
         public = public_state_at(above.tree, above.policy, limit.cut.roots[number], observed)
         public, first = public.merge()
         number = number[first]
+        history_bytes = HISTORY_BYTES + CELL_BYTES
         tree = enumerate_from(
             public,
             max_histories=sys.maxsize,
-            history_bytes=HISTORY_BYTES + CELL_BYTES,
-            memory_limit=self._memory_limit,
+            history_bytes=history_bytes,
+            memory_limit=self._kept.memory_limit,
         )
+        self._kept.make_room(history_bytes * tree.num_histories)
         forest = build_forest(tree, cut_at(tree, PUBLIC_STATE, public_roots(tree)))
         roots = forest.roots[other]
         row = np.searchsorted(roots.infostate, tree.infostate[other, forest.cut.roots])

@@ -12,8 +12,8 @@ import collections
 import dataclasses
 import itertools
 import sys
-from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Hashable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -72,6 +72,37 @@ class PublicSearch:
 Search = TypeVar("Search", bound=PublicSearch)
 
 
+class KeptSearches:
+    """The last searches of both seats of a player, within a limit of their memory.
+
+    Attributes:
+      memory_limit: maximum memory in bytes of all trees, that of a running search included.
+    """
+
+    def __init__(self, memory_limit: int):
+        self.memory_limit = memory_limit
+        self._searches: collections.OrderedDict[Hashable, PublicSearch] = collections.OrderedDict()
+
+    def get(self, key: Hashable) -> PublicSearch | None:
+        """The search with a key; None if it is not kept."""
+        if key in self._searches:
+            self._searches.move_to_end(key)
+        return self._searches.get(key)
+
+    def add(self, key: Hashable, search: PublicSearch) -> None:
+        """Keeps a search, and drops the oldest ones that do not fit beside it."""
+        self.make_room(search.num_bytes)
+        self._searches[key] = search
+
+    def make_room(self, num_bytes: int) -> None:
+        """Drops the oldest searches until a number of bytes fits beside the others."""
+        while self._searches and self._num_bytes() + num_bytes > self.memory_limit:
+            self._searches.popitem(last=False)
+
+    def _num_bytes(self) -> int:
+        return sum(search.num_bytes for search in self._searches.values())
+
+
 class PublicSearches(abc.ABC, Generic[Search]):
     """Searches of one seat, by public state.
 
@@ -91,7 +122,7 @@ class PublicSearches(abc.ABC, Generic[Search]):
         gadgets: Sequence[Gadget],
         *,
         solver: Solver,
-        memory_limit: int,
+        kept: KeptSearches,
         skip_too_large: bool = False,
     ):
         """Stores the settings.
@@ -102,14 +133,13 @@ class PublicSearches(abc.ABC, Generic[Search]):
           strategy: the blueprint, of both players.
           gadgets: the gadget, in a list.
           solver: settings of every search.
-          memory_limit: maximum memory of a tree in bytes, and of the trees of all cached searches.
+          kept: the searches that are kept, of both seats.
           skip_too_large: omit searches that do not fit, and those below them.
         """
         check_machine(machine)
         self.machine, self.player, self.count = machine, player, 0
         self._strategy, self._gadgets, self._solver = strategy, tuple(gadgets), solver
-        self._memory_limit = memory_limit
-        self._kept: collections.OrderedDict[tuple[int, tuple[int, ...]], Search] = collections.OrderedDict()
+        self._kept = kept
         self._skip_too_large, self.skipped = skip_too_large, set[tuple[int, tuple[int, ...]]]()
 
     def action_probabilities(self, history: Sequence[Move]) -> FloatArray | None:
@@ -153,9 +183,8 @@ class PublicSearches(abc.ABC, Generic[Search]):
         here = history[: begins[-1]]
         observed = public_observations(self.machine, here)
         key = len(begins), observed
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
+        if (found := self._kept.get((self.player, key))) is not None:
+            return cast("Search", found)
         if key in self.skipped:
             return None
         above = self._search(history, begins[:-1]) if len(begins) > 1 else None
@@ -169,13 +198,8 @@ class PublicSearches(abc.ABC, Generic[Search]):
             self.skipped.add(key)
             return None
         self.count += 1
-        self._kept[key] = search
-        while len(self._kept) > 1 and self._num_bytes() > self._memory_limit:
-            self._kept.popitem(last=False)
+        self._kept.add((self.player, key), search)
         return search
-
-    def _num_bytes(self) -> int:
-        return sum(search.num_bytes for search in self._kept.values())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -234,7 +258,7 @@ class DecisionSearches(PublicSearches[DecisionSearch]):
     ) -> DecisionSearch:
         """Searches from a history's public state."""
         if above is None:
-            budget = Budget(self.machine.name, sys.maxsize, memory=self._memory_limit)
+            budget = Budget(self.machine.name, sys.maxsize, memory=self._kept.memory_limit)
             public = find_public_state(self.machine, observed, self._strategy, budget=budget)
             return self._solve(public, None)
         nodes = nodes_below(above.tree, history)
@@ -249,14 +273,16 @@ class DecisionSearches(PublicSearches[DecisionSearch]):
                 f"{self.machine.name}: player {self.player} does not act after "
                 f"{public.history(int(np.argmin(acts)))}, in a public state in which it acts; {EXPECTED}"
             )
+        history_bytes = HISTORY_BYTES + CELL_BYTES * self._leaf.num_entries**2
         tree = enumerate_from(
             public,
             depth=self._depth,
             player=self.player,
             max_histories=sys.maxsize,
-            history_bytes=HISTORY_BYTES + CELL_BYTES * self._leaf.num_entries**2,
-            memory_limit=self._memory_limit,
+            history_bytes=history_bytes,
+            memory_limit=self._kept.memory_limit,
         )
+        self._kept.make_room(history_bytes * tree.num_histories)
         where = cut_at(tree, PUBLIC_STATE, public_roots(tree))
         level = SearchLevel(where.roots, where.subgame)
         schedule = Schedule(tree, self.player, "own", self._depth, 1, (level,))

@@ -25,7 +25,7 @@ from jaxgadget.subgames.limits import check_depth
 from jaxgadget.subgames.lookahead import SEARCH
 from jaxgadget.subgames.nested import ITERATIONS
 from jaxgadget.subgames.nested_run import Handover, NestedRun
-from jaxgadget.subgames.public_search import DecisionSearches, PublicSearches
+from jaxgadget.subgames.public_search import DecisionSearches, KeptSearches, PublicSearches
 from jaxgadget.subgames.refine import list_gadgets
 from jaxgadget.subgames.schedule import Lookahead, decision_above, decisions_before, make_schedule
 from jaxgadget.tree.cut import CutSpec
@@ -150,6 +150,8 @@ class SearchPlayer:
         self._seats: dict[int, _Seat] = {}
         self._ranged_seats: dict[int, _RangedSeat] = {}
         self._public: dict[int, PublicSearches[Any]] = {}
+        limit = self._solver.memory_limit
+        self._kept = KeptSearches(host_memory() or sys.maxsize if limit is None else limit)
 
     def __repr__(self) -> str:
         seats = sorted(self._seats | self._ranged_seats | self._public)
@@ -266,10 +268,9 @@ class SearchPlayer:
     def _make_public(self, machine: StateMachine[Any], player: int) -> PublicSearches[Any]:
         """The searches of a seat in a game without a tree."""
         settings = machine, player, check_strategy(self.blueprint, machine), self.gadgets
-        limit = self._solver.memory_limit
         more: dict[str, Any] = {
             "solver": self._solver,
-            "memory_limit": host_memory() or sys.maxsize if limit is None else limit,
+            "kept": self._kept,
             "skip_too_large": self._skip_too_large,
         }
         if self._ranged is not None:

@@ -143,7 +143,7 @@ def test_only_one_subgame_is_in_memory() -> None:
     assert fits.searches(0) > 1
     with pytest.raises(TooLargeError, match="kB"):
         play_players(game, {"search": player(20_000), "uniform": uniform}, matches=1, seed=0)
-    skipping = player(150_000, skip_too_large=True)  # the trunk fits, the subgames do not
+    skipping = player(200_000, skip_too_large=True)  # both seats' trunks fit, the subgames do not
     play_players(game, {"search": skipping, "uniform": uniform}, matches=2, seed=0)
     assert skipping.searches(0) == 1 and skipping.skipped(0) >= 1
 

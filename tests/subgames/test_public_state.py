@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -30,6 +30,7 @@ from jaxgadget.games.machine import StateMachine
 from jaxgadget.games.public_state import find_public_state, public_observations
 from jaxgadget.policy.positions import StatePositions
 from jaxgadget.policy.states import policy_of_states
+from jaxgadget.subgames.public_search import KeptSearches
 from jaxgadget.tree.cut import cut, cut_at
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.tree.matching import child_after
@@ -264,6 +265,27 @@ def test_memory_of_searches_is_bounded() -> None:
     played = play_players(game, {"search": player, "uniform": uniform}, matches=1, seed=0)
     assert played.table["mean_return"].abs().max() <= 1
     assert player.searches(0) >= 3
+
+
+def test_both_seats_share_the_memory() -> None:
+    """A search drops the oldest ones of either seat, before it runs."""
+    search = FakeSearch(num_bytes=40)
+    kept: Any = KeptSearches(100)
+    for key in ("first", "second"):
+        kept.add((0, key), search)
+    assert kept.get((0, "first")) is search  # now the last one that was used
+    kept.make_room(50)
+    assert kept.get((0, "second")) is None and kept.get((0, "first")) is search
+    kept.add((1, "first"), search)
+    assert kept.get((0, "first")) is search and kept.get((1, "first")) is search
+    kept.make_room(90)
+    assert kept.get((0, "first")) is None and kept.get((1, "first")) is None
+
+
+class FakeSearch(NamedTuple):
+    """A search of some size."""
+
+    num_bytes: int
 
 
 @pytest.mark.parametrize("name", ["dark_hex(board_size=2)", "phantom_ttt"])
