@@ -71,8 +71,13 @@ class MirrorDescent:
 
     @property
     def config(self) -> PolicyTrainingConfig:
-        """Default settings; batches consist of infosets in random order, or of all if there are fewer."""
-        return PolicyTrainingConfig(steps=20_000, batch_size=4096, average=0.1)
+        """Default settings; batches consist of infosets in random order, or of all if there are fewer.
+
+        Gradients vanish at the end of each iteration. With the usual ε of Adam, 1e-8, long trainings
+        diverged: Kuhn poker (`inner=1000`) was at a NashConv of 0.013 after 1.2 million steps and of 0.49
+        after 3, with this one at 0.0079 and 0.0061.
+        """
+        return PolicyTrainingConfig(steps=20_000, batch_size=4096, average=0.1, adam_epsilon=1e-5)
 
     def networks(self, task: PolicyTask) -> dict[str, PerceptronShape]:
         """No further networks."""

@@ -15,6 +15,9 @@ SECOND_MOMENT = 0.99
 """Decay of the mean squared gradient. With the usual value 0.999 the error was 1.7 times as large in
 Goofspiel 5 after 3,000 steps, and larger by a seventh in Leduc with sampled returns after 2,000."""
 
+ADAM_EPSILON = 1e-8
+"""Default ε of Adam."""
+
 WEIGHT_DECAY = 1e-4
 LARGEST_GRADIENT = 1.0
 """Gradients are clipped to this norm."""
@@ -37,11 +40,13 @@ class LearningSchedule:
       learning_rate: maximum learning rate.
       steps: steps of the whole training.
       average: share of the steps over which weights are averaged; 0 for no average.
+      epsilon: ε of Adam.
     """
 
     learning_rate: float
     steps: int
     average: float = 0.0
+    epsilon: float = ADAM_EPSILON
 
     def average_rate(self, step: jax.Array) -> jax.Array:
         """Share of the weights after step `step` in an average that weights step t by t^(1 / average - 1)."""
@@ -62,5 +67,7 @@ def learning_rate(schedule: LearningSchedule) -> optax.Schedule:
 
 def make_optimiser(schedule: LearningSchedule) -> optax.GradientTransformation:
     """AdamW on clipped gradients."""
-    adamw = optax.adamw(learning_rate(schedule), b2=SECOND_MOMENT, weight_decay=WEIGHT_DECAY)
+    adamw = optax.adamw(
+        learning_rate(schedule), b2=SECOND_MOMENT, eps=schedule.epsilon, weight_decay=WEIGHT_DECAY
+    )
     return optax.chain(optax.clip_by_global_norm(LARGEST_GRADIENT), adamw)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.memory import find_memory
 from jaxgadget.core.solver import check_iterations
-from jaxgadget.learn.optimiser import CONSTANTS, LearningSchedule
+from jaxgadget.learn.optimiser import ADAM_EPSILON, CONSTANTS, LearningSchedule
 from jaxgadget.networks.perceptron import count_weights
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.memory import megabytes
@@ -168,22 +168,26 @@ class PolicyTrainingConfig(TrainerConfig):
       batch_size: number of infosets, decisions or games of a training step, as the method defines.
       average: the network's weights are averaged over about the last `average * steps` steps; 0 for no
         averaging.
+      adam_epsilon: ε of Adam, in units of the gradients. Much smaller gradients hardly move the weights; with
+        a smaller ε even their rounding would.
     """
 
     width: int = 128
     learning_rate: float = 1e-3
     average: float = 0.0
+    adam_epsilon: float = ADAM_EPSILON
 
-    DETERMINING: ClassVar = (*TrainerConfig.DETERMINING, "average")
+    DETERMINING: ClassVar = (*TrainerConfig.DETERMINING, "average", "adam_epsilon")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "average", check_number("average", self.average, 1.0))
+        for name, largest in (("average", 1.0), ("adam_epsilon", math.inf)):
+            object.__setattr__(self, name, check_number(name, getattr(self, name), largest))
 
     @property
     def schedule(self) -> LearningSchedule:
         """The optimiser's learning schedule, with averaging of weights."""
-        return dataclasses.replace(super().schedule, average=self.average)
+        return dataclasses.replace(super().schedule, average=self.average, epsilon=self.adam_epsilon)
 
 
 def check_number(name: str, value: object, largest: float = math.inf) -> float:
