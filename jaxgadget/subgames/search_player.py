@@ -150,8 +150,8 @@ class SearchPlayer:
         self._seats: dict[int, _Seat] = {}
         self._ranged_seats: dict[int, _RangedSeat] = {}
         self._public: dict[int, PublicSearches[Any]] = {}
-        limit = self._solver.memory_limit
-        self._kept = KeptSearches(host_memory() or sys.maxsize if limit is None else limit)
+        memory = self._solver.memory_limit
+        self._kept = KeptSearches(host_memory() or sys.maxsize if memory is None else memory)
 
     def __repr__(self) -> str:
         seats = sorted(self._seats | self._ranged_seats | self._public)
