@@ -54,7 +54,7 @@ PACE = {
 
 
 MOST_ITERATIONS = 6_000
-"""Iterations of mirror descent of a network; in later ones it follows less than their small steps."""
+"""Maximum number of iterations of mirror descent; the small steps of later ones need more training."""
 
 
 def method_of(name: str, game: str, steps: int) -> PolicyMethod:

@@ -40,7 +40,7 @@ NETWORKS = {
     "PPO": {KUHN: 1_000_000, LEDUC: 800_000, LIARS_DICE: 650_000, GOOFSPIEL_4: 1_000_000},
     "R-NaD": {KUHN: 240_000, LEDUC: 130_000, LIARS_DICE: 150_000, GOOFSPIEL_4: 200_000},
 }
-"""Training steps: about ten minutes of one core, for R-NaD a third of that."""
+"""Training steps: at most ten minutes of one core, for R-NaD about three."""
 
 TABLES = {"table, MMD": 10_000, "table, CFR+": 10_000}
 """Largest numbers of iterations; smaller ones are its tenth, hundredth and so on."""

@@ -180,16 +180,16 @@ class PublicSearches(abc.ABC, Generic[Search]):
           history: a history.
           begins: lengths of its prefixes at which the searches begin.
         """
-        here = history[: begins[-1]]
-        observed = public_observations(self.machine, here)
+        prefix = history[: begins[-1]]
+        observed = public_observations(self.machine, prefix)
         key = len(begins), observed
-        if (found := self._kept.get((self.player, key))) is not None:
-            return cast("Search", found)
+        if (earlier := self._kept.get((self.player, key))) is not None:
+            return cast("Search", earlier)
         if key in self.skipped:
             return None
         above = self._search(history, begins[:-1]) if len(begins) > 1 else None
         try:
-            search = self._run(above, here, observed) if len(begins) == 1 or above is not None else None
+            search = self._run(above, prefix, observed) if len(begins) == 1 or above is not None else None
         except TooLargeError:
             if not self._skip_too_large:
                 raise
@@ -240,11 +240,11 @@ class DecisionSearches(PublicSearches[DecisionSearch]):
         """The search at the history."""
         decisions = self._own_decisions(history)
         if len(decisions) > 1:
-            before, here = (history[:length] for length in decisions[-2:])
-            if public_observations(self.machine, before) == public_observations(self.machine, here):
+            before, last = (history[:length] for length in decisions[-2:])
+            if public_observations(self.machine, before) == public_observations(self.machine, last):
                 raise ValueError(
                     f"{self.machine.name}: player {self.player} acts after {tuple(before)} and again after "
-                    f"{tuple(here)}, in one public state; {EXPECTED}"
+                    f"{tuple(last)}, in one public state; {EXPECTED}"
                 )
         return self._search(history, decisions)
 
@@ -305,8 +305,8 @@ def find_history(tree: HistoryTree, history: Sequence[Move]) -> int:
     if is_from_public_state(tree):
         public = game_from(tree).public
         lengths = [length for length in np.unique(public.length).tolist() if length <= len(history)]
-        found = [(int(public.finder.find(moves[:length, :, None])[0]), length) for length in lengths]
-        ((drawn, begin),) = [each for each in found if each[0] >= 0]
+        rows = [(int(public.finder.find(moves[:length, :, None])[0]), length) for length in lengths]
+        ((drawn, begin),) = [each for each in rows if each[0] >= 0]
         node = int(public_roots(tree)[drawn])
     for move in moves[begin:]:
         node = int(child_after(tree, np.array([node]), move[:, None])[0])
