@@ -28,6 +28,9 @@ from jaxgadget.core.treeplex import Level, Reduce, Treeplex, reach, sum_blocks, 
 from jaxgadget.util.arrays import IntArray
 from jaxgadget.util.players import replaced
 
+Roots = tuple[jax.Array, jax.Array]
+"""Both players' reach `[lanes above, K, H]` of chance events."""
+
 
 class SlicedPayoff(Protocol):
     """Payoff at the terminal nodes of branches; a pytree."""
@@ -39,6 +42,44 @@ class SlicedPayoff(Protocol):
           held: `[lanes, H]` True for hands that are possible in each lane.
           lane_data: the data of the slice's lanes, see `Branches.lane_data`.
         """
+        ...
+
+    def update(
+        self,
+        branches: Branches,
+        player: int,
+        roots: Roots,
+        state: BranchState,
+        at: jax.Array,
+        t: jax.Array,
+        otherwise: Callable[..., tuple[jax.Array, BranchState]],
+    ) -> tuple[jax.Array, BranchState]:
+        """Updates a player's strategies in the slices below one above; it may have kernels for some devices.
+
+        Args:
+          branches: the games, of which this is the payoff.
+          player: the player.
+          roots: both players' reach of the chance events.
+          state: the state.
+          at: index of the slice above.
+          t: number of the iteration, from 1.
+          otherwise: function of the arguments before it that does so by XLA's programs.
+
+        Returns:
+          `[lanes above, K, H]` values of the chance events, and the new state.
+        """
+        ...
+
+    def values(
+        self,
+        branches: Branches,
+        player: int,
+        roots: Roots,
+        state: BranchState,
+        at: jax.Array,
+        otherwise: Callable[..., tuple[jax.Array, jax.Array]],
+    ) -> tuple[jax.Array, jax.Array]:
+        """Values of the chance events as in `Branches.values`, `[lanes above, K, H]`; arguments as above."""
         ...
 
 
@@ -166,6 +207,16 @@ class Branches:
           `[K × H, lanes above]` values of the chance events with each of the player's hands, for both
           players' strategies before the update; and the new state.
         """
+        roots = self._roots(reaches)
+        values, state = self.payoff.update(
+            self, player, roots, state, jnp.asarray(at), t, Branches._update_slices
+        )
+        return values.reshape(len(values), -1).T, state
+
+    def _update_slices(
+        self, player: int, roots: Roots, state: BranchState, at: jax.Array, t: jax.Array
+    ) -> tuple[jax.Array, BranchState]:
+        """`SlicedPayoff.update` by XLA's programs."""
         weight = self.rule.weight(t)
         own, choice = self.bodies[player], self.choices[player]
 
@@ -192,7 +243,7 @@ class Branches:
             )
             return (values,), state._replace(regrets=regrets, strategy_sum=sums)
 
-        (values,), state = self._each(player, reaches, state, at, visit, 1)
+        (values,), state = self._each(roots, state, at, visit, 1)
         return values, state
 
     def values(
@@ -203,6 +254,16 @@ class Branches:
         The first are those of a best response, the second those of the player's own average strategy.
         Arguments and results are as in `update`.
         """
+        roots = self._roots(reaches)
+        best, played = self.payoff.values(
+            self, player, roots, state, jnp.asarray(at), Branches._values_of_slices
+        )
+        return best.reshape(len(best), -1).T, played.reshape(len(played), -1).T
+
+    def _values_of_slices(
+        self, player: int, roots: Roots, state: BranchState, at: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """`SlicedPayoff.values` by XLA's programs."""
 
         def visit(slice_idx: jax.Array, roots: tuple[jax.Array, jax.Array], _: None) -> Any:
             first, second = (
@@ -222,7 +283,7 @@ class Branches:
             best_values = sweep_up(own, best, choice.best)[2]
             return (best_values, sweep_up(own, played, _expected(choice, strategy))[2]), None
 
-        (best, played), _ = self._each(player, reaches, None, at, visit, 2)
+        (best, played), _ = self._each(roots, None, at, visit, 2)
         return best, played
 
     def earned(self, player: int, events: jax.Array) -> jax.Array:
@@ -263,10 +324,24 @@ class Branches:
             integers=_set(stored.integers, slice_idx, integers), scale=_set(stored.scale, slice_idx, scale)
         )
 
+    def least_regret(self, player: int, dtype: Any) -> jax.Array:
+        """Sums of a player's positive regrets up to this count as 0."""
+        return (ZERO_REGRET * float(jnp.finfo(dtype).eps) * self.largest_payoff[player]).astype(dtype)
+
     def _tolerance(self, player: int, dtype: Any) -> jax.Array:
-        """`[I, 1]` sums of a player's positive regrets that count as 0."""
-        least = ZERO_REGRET * float(jnp.finfo(dtype).eps) * self.largest_payoff[player]
-        return jnp.broadcast_to(least.astype(dtype), (self.bodies[player].num_infosets, 1))
+        """`[I, 1]` `least_regret` of every infoset."""
+        return jnp.broadcast_to(self.least_regret(player, dtype), (self.bodies[player].num_infosets, 1))
+
+    def _roots(self, reaches: tuple[jax.Array, jax.Array]) -> Roots:
+        """Both players' reach of the chance events."""
+        lanes_above, num_events = reaches[0].shape[-1], len(self.events[0])
+        first, second = (
+            take_blocks(x, events, self.hands)
+            .reshape(-1, lanes_above)
+            .T.reshape(lanes_above, num_events, self.hands)
+            for x, events in zip(reaches, self.events, strict=True)
+        )
+        return first, second
 
     def _payoff(self, slice_idx: jax.Array) -> Payoff:
         """The payoff at terminal nodes in a slice."""
@@ -291,18 +366,16 @@ class Branches:
 
     def _each(
         self,
-        player: int,
-        reaches: tuple[jax.Array, jax.Array],
+        roots: Roots,
         state: Any,
-        at: int | jax.Array,
+        at: jax.Array,
         visit: Callable[[jax.Array, tuple[jax.Array, jax.Array], Any], tuple[tuple[jax.Array, ...], Any]],
         num_values: int,
     ) -> tuple[tuple[jax.Array, ...], Any]:
         """Visits the slices below a slice above.
 
         Args:
-          player: the player whose values are returned.
-          reaches: both players' reach of the sequences above.
+          roots: both players' reach of the chance events.
           state: the state, which `visit` replaces.
           at: index of the slice above.
           visit: function of a slice, both players' reach of its roots and the state; returns values of the
@@ -310,23 +383,17 @@ class Branches:
           num_values: number of arrays of values.
 
         Returns:
-          The values of the chance events, `[K × H, lanes above]`, and the state.
+          The values of the chance events, `[lanes above, K, H]`, and the state.
         """
-        hands, dtype, lanes_above = self.hands, reaches[0].dtype, reaches[0].shape[-1]
-        num_events = len(self.events[0])
-        first, second = (
-            take_blocks(x, events, hands).reshape(-1, lanes_above).T.reshape(lanes_above, num_events, hands)
-            for x, events in zip(reaches, self.events, strict=True)
-        )
-        nothing = jnp.zeros((lanes_above, num_events, hands), dtype)
+        dtype, nothing = roots[0].dtype, jnp.zeros_like(roots[0])
 
         def advance(slice_idx: jax.Array, carry: Any) -> Any:
             totals, state = carry
             above, held = _get(self.above, slice_idx), _get(self.held, slice_idx).T.astype(dtype)
-            roots = [
-                (_get(x, above)[..., None] * held[None]).reshape(-1, held.shape[-1]) for x in (first, second)
-            ]
-            values, state = visit(slice_idx, (roots[0], roots[1]), state)
+            first, second = (
+                (_get(x, above)[..., None] * held[None]).reshape(-1, held.shape[-1]) for x in roots
+            )
+            values, state = visit(slice_idx, (first, second), state)
             totals = tuple(
                 _set(total, above, _get(total, above) + self._sum_outcomes(slice_idx, x))
                 for total, x in zip(totals, values, strict=True)
@@ -334,8 +401,7 @@ class Branches:
             return totals, state
 
         bounds = self.first[at], self.first[at + 1]
-        totals, state = jax.lax.fori_loop(*bounds, advance, ((nothing,) * num_values, state))
-        return tuple(total.reshape(lanes_above, -1).T for total in totals), state
+        return jax.lax.fori_loop(*bounds, advance, ((nothing,) * num_values, state))
 
     def _sum_outcomes(self, slice_idx: jax.Array, values: jax.Array) -> jax.Array:
         """Sum over all outcomes of a slice's lanes: `[K × H, lanes]` → `[K, H]`."""

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxgadget.core.loops import BLOCK, LOOP_FORM, LOOP_OPTIONS, MANY_LANES, PIECE_BYTES, LoopForm
-from jaxgadget.core.payoff import NestedPayoff
+from jaxgadget.core.payoff import LoopedPayoff, NestedPayoff
 from jaxgadget.core.pieces import Pieces, cut, evaluate_pieces, joined
 from jaxgadget.core.problem import (
     Parts,
@@ -25,7 +25,7 @@ from jaxgadget.core.problem import (
     follow,
     values_up,
 )
-from jaxgadget.core.regret import ChoiceRule, RegretMatching, Rule, match
+from jaxgadget.core.regret import ChoiceRule, Rule, follows_from_regrets, match
 from jaxgadget.core.response import evaluate, payoff_reaches
 from jaxgadget.core.treeplex import MANY_SLICES, Treeplex, expand_infosets, sum_actions
 from jaxgadget.util.compilation import CompiledFunction, compiled
@@ -319,7 +319,16 @@ def _iterate(
 ) -> State:
     """Iterates until iteration `until`; `running` as in `step`."""
     check_precision(problem)
+    by_steps = functools.partial(_iterate_by_steps, form=form)
+    if isinstance(problem.payoff, LoopedPayoff):
+        return problem.payoff.iterate(problem, rule, state, until, running, by_steps)
+    return by_steps(problem, rule, state, until, running)
 
+
+def _iterate_by_steps(
+    problem: Problem, rule: Rule, state: State, until: jax.Array, running: jax.Array | None, form: LoopForm
+) -> State:
+    """`_iterate` by XLA's programs."""
     if is_wide(problem):
         return _iterate_in_pieces(problem, rule, state, until, running)
 
@@ -350,7 +359,7 @@ def _iterate_in_pieces(
     Strategies below the roots that follow from the regrets are not stored: recomputing them in the kernels
     that read the regrets costs less than writing and reading them.
     """
-    matched = problem.order if isinstance(rule, RegretMatching) and not rule.predictive else ()
+    matched = problem.order if follows_from_regrets(rule) else ()
 
     def with_bodies(state: State, body: Callable[[int], jax.Array]) -> State:
         for player in matched:

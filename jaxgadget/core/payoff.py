@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, Literal, Protocol, overload, runtime_checkable
 
 import jax
@@ -106,6 +107,32 @@ class NestedPayoff(Protocol):
 
         Returns:
           `[num_sequences, lanes]` gradient if the player best-responds below, and if it follows its average.
+        """
+        ...
+
+
+@runtime_checkable
+class LoopedPayoff(Protocol):
+    """Payoff with a loop of its own for some problems and devices."""
+
+    def iterate(
+        self,
+        problem: Any,
+        rule: Any,
+        state: Any,
+        until: jax.Array,
+        running: jax.Array | None,
+        otherwise: Callable[..., Any],
+    ) -> Any:
+        """Iterates until iteration `until`, as `core.cfr.step` does, and returns the new state.
+
+        Args:
+          problem: the games, of which this is the payoff.
+          rule: the regret-matching rule.
+          state: the state.
+          until: number of the last iteration.
+          running: as in `core.cfr.step`.
+          otherwise: function of the arguments before it that iterates step by step.
         """
         ...
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 
 import chex
 import jax
@@ -311,6 +311,11 @@ class RegretMatching:
     def basis(self, regret_sum: jax.Array, regret: jax.Array) -> jax.Array:
         """Regrets that the next strategy matches, given the regret sums and the last iteration's regrets."""
         return regret_sum + self.trust * regret if self.predictive else regret_sum
+
+
+def follows_from_regrets(rule: Rule) -> TypeGuard[RegretMatching]:
+    """True if strategies follow from regrets alone, so that they need not be stored."""
+    return isinstance(rule, RegretMatching) and not rule.predictive
 
 
 CFR = RegretMatching(name="cfr")

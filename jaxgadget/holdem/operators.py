@@ -19,17 +19,22 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgadget.core.cfr import State
 from jaxgadget.core.hands import HandsPayoff, PairTables
 from jaxgadget.core.host import Entries
+from jaxgadget.core.problem import Parts, Problem
+from jaxgadget.core.regret import RegretMatching, Rule
 from jaxgadget.core.rows import EXACT, array_bytes, on_host, take_rows
+from jaxgadget.holdem import kernels
 from jaxgadget.holdem.cards import HANDS, NUM_CARDS, cards_left, hands_left, strength_groups
+from jaxgadget.holdem.kernels import KERNELS, Board, Ends, LoopState
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 CARD_STEP = 8
@@ -85,6 +90,9 @@ class Folds:
     has: jax.Array
     rest: jax.Array
     held: jax.Array | None = None
+
+    shows: ClassVar[bool] = False
+    """True for showdowns."""
 
     @property
     def growth(self) -> float:
@@ -150,6 +158,9 @@ class Showdowns:
     hand_of_card: jax.Array
     slot_of_hand: jax.Array
     num_groups: int = dataclasses.field(metadata={"static": True})
+
+    shows: ClassVar[bool] = True
+    """True for showdowns."""
 
     @property
     def growth(self) -> float:
@@ -528,6 +539,11 @@ class Raked:
         """Payoffs per chip at stake."""
         return self.staked.tables
 
+    @property
+    def chips(self) -> jax.Array:
+        """As in `Staked`."""
+        return self.staked.chips
+
     def __call__(self, player: int, reach: jax.Array) -> jax.Array:
         """Payoffs of a player's hands, given the other player's reach; those of player 1 are negated."""
         won = self.staked(player, reach)
@@ -617,7 +633,58 @@ class SpotsPayoff:
 
     def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
         """Payoff gradient of a player, given both reaches."""
-        return self.hands.gradient(player, reach, state)
+        if self.board is None or reach[0].shape[-1] > 1:
+            return self.hands.gradient(player, reach, state)
+
+        def pay(payoff: SpotsPayoff, reach: tuple[jax.Array, jax.Array]) -> jax.Array:
+            assert payoff.board is not None
+            ends = ends_of(payoff.hands, player)
+            return kernels.pay(payoff.board, ends, reach[1 - player][:, 0], len(reach[player]))[:, None]
+
+        def multiply(payoff: SpotsPayoff, reach: tuple[jax.Array, jax.Array]) -> jax.Array:
+            return payoff.hands.gradient(player, reach, None)[0]
+
+        return KERNELS.on_cpu(pay, multiply, self, reach), state
+
+    def iterate(
+        self,
+        problem: Problem,
+        rule: Rule,
+        state: State,
+        until: jax.Array,
+        running: jax.Array | None,
+        otherwise: Callable[..., State],
+    ) -> State:
+        """Iterates as `core.payoff.LoopedPayoff` says: a single spot by a kernel."""
+        arguments = problem, rule, state, until, running
+        choices = [terms.body for terms in problem.terms]
+        is_plain = problem.order == (0, 1) and all(
+            side.fixed and terms.scale is not None and terms.body_constant is None
+            for side, terms in zip(problem.sides, problem.terms, strict=True)
+        )
+        if self.board is None or problem.num_lanes > 1 or not is_plain or not kernels.applies(rule, choices):
+            return otherwise(*arguments)
+        return KERNELS.on_cpu(_iterate, otherwise, *arguments)
+
+    @property
+    def board(self) -> Board | None:
+        """The hands on the only river; None if it has other tables, or several."""
+        showdowns: Showdowns | None = None
+        for pays in self.tables:
+            tables = pays.tables
+            if not isinstance(tables, Folds | Showdowns) or math.prod(pays.chips.shape[::2]) > 1:
+                return None
+            if isinstance(tables, Showdowns):
+                showdowns = tables
+        if showdowns is None or math.prod(showdowns.group.shape[:2]) > 1:
+            return None
+        held = showdowns.folds.held
+        group = showdowns.group[0, 0]
+        return Board(
+            cards=cards_of(showdowns.slot_of_hand, showdowns.hand_of_card),
+            group=group,
+            held=jnp.ones(group.shape, np.bool_) if held is None else held[0, 0] > 0,
+        )
 
     def absolute(self) -> SpotsPayoff:
         """Tables of absolute payoffs."""
@@ -641,3 +708,64 @@ class SpotsPayoff:
     def entries(self) -> Entries:
         """The payoff as a sparse matrix."""
         return self.hands.entries()
+
+
+def cards_of(slot_of_hand: jax.Array, hand_of_card: jax.Array) -> jax.Array:
+    """`[H, 2]` cards of each hand, from arrays of `Showdowns`; arbitrary for padding."""
+    return slot_of_hand[0] // hand_of_card.shape[-1]
+
+
+def ends_of(payoff: HandsPayoff, player: int) -> Ends:
+    """The terminal nodes of a payoff whose only tables are those of one river, for a player."""
+    blocks: list[jax.Array] = []
+    factors: list[jax.Array] = []
+    for group, pays in enumerate(cast("tuple[Staked | Raked, ...]", payoff.tables)):
+        own, other = (payoff.block[each][group][0] for each in (player, 1 - player))
+        blocks.append(jnp.stack([own, other], axis=1))
+        chips, scale = pays.chips[0, :, 0], payoff.scale[0][group][0]
+        folded = -pays.rake[0, :, 0] * scale if isinstance(pays, Raked) else jnp.zeros_like(chips)
+        if pays.tables.shows:
+            factors.append(jnp.stack([chips * scale, folded], axis=1))
+        else:
+            folded += chips * payoff.scale[player][group][0]
+            factors.append(jnp.stack([jnp.zeros_like(chips), folded], axis=1))
+    return Ends(blocks=jnp.concatenate(blocks), factors=jnp.concatenate(factors))
+
+
+def _iterate(
+    problem: Problem, rule: RegretMatching, state: State, until: jax.Array, running: jax.Array | None
+) -> State:
+    """Iterates a single river by a kernel."""
+    payoff = cast("SpotsPayoff", problem.payoff)
+    assert payoff.board is not None
+    scales = [cast("jax.Array", terms.scale)[:, 0] for terms in problem.terms]
+
+    def bodies(pair: tuple[Parts, Parts]) -> tuple[jax.Array, jax.Array]:
+        first, second = pair
+        return first.body[:, 0], second.body[:, 0]
+
+    def with_bodies(pair: tuple[Parts, Parts], new: tuple[jax.Array, jax.Array]) -> tuple[Parts, Parts]:
+        first, second = (own._replace(body=body[:, None]) for own, body in zip(pair, new, strict=True))
+        return first, second
+
+    before = LoopState(*map(bodies, (state.rule, state.strategy, state.plan, state.strategy_sum)))
+    after = kernels.iterate(
+        payoff.board,
+        [ends_of(payoff.hands, player) for player in (0, 1)],
+        [side.body for side in problem.sides],
+        [terms.body for terms in problem.terms],
+        rule,
+        bodies(problem.regret_tolerance),
+        scales,
+        before,
+        (state.iteration, until),
+        jnp.ones((), problem.dtype) if running is None else running[0].astype(problem.dtype),
+    )
+    return dataclasses.replace(
+        state,
+        iteration=jnp.maximum(state.iteration, until.astype(state.iteration.dtype)),
+        rule=with_bodies(state.rule, after.regrets),
+        strategy=with_bodies(state.strategy, after.strategies),
+        plan=with_bodies(state.plan, after.plans),
+        strategy_sum=with_bodies(state.strategy_sum, after.sums),
+    )

@@ -9,7 +9,7 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -25,7 +25,7 @@ from jaxgadget.core.hands import build_hands_payoff
 from jaxgadget.core.host import HandEntries, HandTreeplex
 from jaxgadget.core.memory import LAUNCH_LANES, batch_size, find_memory, find_workers, problem_shape
 from jaxgadget.core.problem import Parts, Terms, build_side, fixed_entry
-from jaxgadget.core.regret import ChoiceRule, RegretMatching, Rule
+from jaxgadget.core.regret import ChoiceRule, Rule, follows_from_regrets
 from jaxgadget.core.rows import on_host
 from jaxgadget.core.solution import BatchSolution, solve_batch
 from jaxgadget.core.solver import Solver, choose_solver
@@ -35,6 +35,7 @@ from jaxgadget.holdem.carried import carried_hands, held_by_either, same_board
 from jaxgadget.holdem.checkpoint import SPOTS, BatchReport, SpotBatches
 from jaxgadget.holdem.fitting import find_fitting
 from jaxgadget.holdem.isomorphism import IDENTITY, Merging
+from jaxgadget.holdem.kernels import KERNELS
 from jaxgadget.holdem.locks import Lock, Locked, find_locked
 from jaxgadget.holdem.operators import Raked, SpotsPayoff, Staked, build_folds, build_showdowns
 from jaxgadget.holdem.runouts import (
@@ -194,6 +195,7 @@ def solve_batches(
         keep_state=keep_state,
     )
     check_room(batches.spots, solver, suit_isomorphism, compressed=compressed)
+    KERNELS.load_ahead()
     return batches.run()
 
 
@@ -439,9 +441,16 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         """True if spots with trees of one shape are solved one by one, each on a core of the CPU."""
         if not self.solver.placement.on_cpu:
             return False
+        if self._has_kernel(numbers[0]):
+            return True
         if self.solver.target_gap is None and same_board([self.spots[spot_idx] for spot_idx in numbers]):
             return False  # they share their tables, and stop together
         return self._num_pairs(numbers) >= ALONE
+
+    def _has_kernel(self, spot_idx: int) -> bool:
+        """True if a kernel solves a spot, and others like it, one by one."""
+        is_plain = len(self.spots[spot_idx].cards) == 5 and len(self._exchanges[spot_idx]) <= 1
+        return is_plain and follows_from_regrets(self.solver.iterative_rule()) and KERNELS.load()
 
     def _num_pairs(self, numbers: Sequence[int]) -> int:
         """Largest number of pairs of a public node and a hand of spots with trees of one shape."""
@@ -659,11 +668,6 @@ def _solve_on(
     ended = SpotState(key=key, dtype=solver.precision.name, suit_isomorphism=merges, arrays=arrays)
     (solution,) = _of_batch([spot], solved, form, hands, merging, solver)
     return dataclasses.replace(solution, state=ended)
-
-
-def follows_from_regrets(rule: Rule) -> TypeGuard[RegretMatching]:
-    """True if strategies follow from regrets alone, so that they need not be stored."""
-    return isinstance(rule, RegretMatching) and not rule.predictive
 
 
 def _continued(spot: Spot, begun: SpotState, key: str, batch: Batch, solver: Solver) -> State:

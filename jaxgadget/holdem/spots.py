@@ -252,10 +252,13 @@ class Spot:
         return self.compatible_with(self.range_weights[1]), self.compatible_with(self.range_weights[0])
 
     def compatible_with(self, weights: FloatArray) -> FloatArray:
-        """`[H, …]` the other player's total weight, from `[H, …]`, of hands that share no card with each."""
-        has = incidence(self.num_left)
-        summed = weights.sum(axis=0) - has.T @ (has @ weights) + weights
-        return np.maximum(summed, 0)
+        """`[H, …]` the other player's total weight, from `[H, …]`, of hands that share no card with each.
+
+        Weights that cannot be distinguished from rounding are 0.
+        """
+        has, total = incidence(self.num_left), weights.sum(axis=0)
+        summed = total - has.T @ (has @ weights) + weights
+        return np.where(summed > _NO_WEIGHT * total, summed, 0)
 
     @property
     def weight_of_pairs(self) -> float:
@@ -556,6 +559,9 @@ class Spot:
             return None
         return ~(HANDS[self.hands][None] == card[:, None, None]).any(axis=2)
 
+
+_NO_WEIGHT = 1e-14
+"""Share of the weight of all hands below which that of compatible hands is a rounding error."""
 
 _NO_PAIR = 1e-12
 """Share of the weight of all pairs below which compatible pairs are rounding errors."""

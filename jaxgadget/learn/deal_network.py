@@ -29,11 +29,10 @@ from jax.tree_util import Partial
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.driver import Stopped, cast_arrays, run_all
 from jaxgadget.core.memory import find_memory, find_workers
-from jaxgadget.core.regret import find_rule
+from jaxgadget.core.regret import find_rule, follows_from_regrets
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.ranges import divide
 from jaxgadget.holdem.cards import HANDS, RANKS, SUITS, card_name, hand_name
-from jaxgadget.holdem.solve import follows_from_regrets
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.learn.errors import Errors, RegressionResult
 from jaxgadget.learn.options import RangeTrainingConfig

@@ -18,7 +18,7 @@ from jaxgadget.core.devices import HOME
 from jaxgadget.core.driver import Finished, solve
 from jaxgadget.core.memory import one_chunk
 from jaxgadget.core.problem import Parts, Problem, follow
-from jaxgadget.core.regret import Rule, find_rule
+from jaxgadget.core.regret import Rule, find_rule, follows_from_regrets
 from jaxgadget.core.response import payoff_reaches
 from jaxgadget.core.rows import build_sums, on_host, take_rows
 from jaxgadget.core.solver import Solver, check_iterations, choose_solver
@@ -26,7 +26,6 @@ from jaxgadget.games.game import CHANCE
 from jaxgadget.holdem.cards import HANDS, card_name, cards_left, parse_cards, strength_groups
 from jaxgadget.holdem.locks import Lock
 from jaxgadget.holdem.runouts import Runouts, find_merged, lay_out_streets
-from jaxgadget.holdem.solve import follows_from_regrets
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.streets import exchange_hands
 from jaxgadget.util.arrays import FloatArray, IntArray

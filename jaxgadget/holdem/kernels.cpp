@@ -1,0 +1,846 @@
+// Kernels of hold'em spots for CPUs, called by XLA; `kernels.py` compiles this file and describes the arrays.
+//
+// All hands of a block of sequences are adjacent. Reaches at terminal nodes are columns: hands are compared in
+// one pass in the order of strength, with a running sum for each card, over the columns of a vector at once.
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace {
+
+namespace ffi = xla::ffi;
+
+constexpr int kDeck = 52;
+
+#ifdef __AVX512F__
+constexpr size_t kVectorBytes = 64;
+#else
+constexpr size_t kVectorBytes = 32;
+#endif
+
+// A vector of columns, and its length.
+template <typename T>
+struct Vector {
+  static constexpr int64_t kSize = kVectorBytes / sizeof(T);
+  typedef T V __attribute__((vector_size(kVectorBytes)));
+};
+
+// Exchanges the upper lanes of `a` with the lower lanes of `b`, in groups of `kStep` lanes.
+template <size_t kStep, typename V, size_t... kLane>
+inline void exchange(V& a, V& b, std::index_sequence<kLane...>) {
+  constexpr size_t n = sizeof...(kLane);
+#if defined(__clang__) || __GNUC__ >= 12
+  const V first = __builtin_shufflevector(a, b, (kLane & kStep ? n + kLane - kStep : kLane)...);
+  const V second = __builtin_shufflevector(a, b, (kLane & kStep ? n + kLane : kLane + kStep)...);
+#else
+  using Mask = std::conditional_t<sizeof(a[0]) == 4, int32_t, int64_t> __attribute__((vector_size(sizeof(V))));
+  const V first = __builtin_shuffle(a, b, Mask{(kLane & kStep ? n + kLane - kStep : kLane)...});
+  const V second = __builtin_shuffle(a, b, Mask{(kLane & kStep ? n + kLane : kLane + kStep)...});
+#endif
+  a = first;
+  b = second;
+}
+
+// Transposes a square matrix.
+template <size_t kStep = 1, typename V, size_t kRows>
+inline void transpose(V (&x)[kRows]) {
+  if constexpr (kStep < kRows) {
+#pragma GCC unroll 16
+    for (size_t i = 0; i < kRows; ++i)
+      if (!(i & kStep)) exchange<kStep>(x[i], x[i + kStep], std::make_index_sequence<kRows>());
+    transpose<2 * kStep>(x);
+  }
+}
+
+// A player's decisions with one hand, top-down; each row has the block above, the number of actions, and the
+// block after each action.
+struct Decisions {
+  const int32_t* rows;
+  int64_t count, stride;
+
+  int32_t above(int64_t i) const { return rows[i * stride]; }
+  int32_t actions(int64_t i) const { return rows[i * stride + 1]; }
+  const int32_t* after(int64_t i) const { return rows + i * stride + 2; }
+};
+
+// Terminal nodes: the blocks of the player and of the other, and the factors of showdowns and of pairs of hands
+// without a common card.
+template <typename T>
+struct Ends {
+  const int32_t* blocks;
+  const T* factors;
+  int64_t count;
+};
+
+// The hands on a board.
+struct Board {
+  const int32_t* cards;  // [H, 2]
+  const int16_t* group;  // [H], ascending in strength
+  const uint8_t* held;   // [H]
+};
+
+// Working memory of a thread.
+template <typename T>
+struct Workspace {
+  using V = typename Vector<T>::V;
+  static constexpr int64_t kSize = Vector<T>::kSize;
+
+  explicit Workspace(int64_t hands)
+      : hands(hands), reach(hands), won(hands), apart(hands), order(hands), a(hands), b(hands), c(hands) {}
+
+  int64_t hands;
+  std::vector<V> reach, won, apart;
+  std::vector<int32_t> order, first;  // possible hands by strength, and the first of each group
+  std::vector<T> a, b, c;             // [H] for passes over decisions
+
+  // Sorts the possible hands of a board by strength.
+  void sort(const Board& board) {
+    int32_t groups = 0;
+    for (int64_t h = 0; h < hands; ++h)
+      if (board.held[h]) groups = std::max(groups, board.group[h] + 1);
+    first.assign(groups + 1, 0);
+    for (int64_t h = 0; h < hands; ++h)
+      if (board.held[h]) ++first[board.group[h] + 1];
+    for (int32_t g = 0; g < groups; ++g) first[g + 1] += first[g];
+    next.assign(first.begin(), first.end() - 1);
+    for (int64_t h = 0; h < hands; ++h)
+      if (board.held[h])
+        order[next[board.group[h]]++] = static_cast<int32_t>(h);
+      else
+        won[h] = apart[h] = V{};
+  }
+
+  // Adds to `gradient` [blocks of the player, H] the payoffs against `other` [blocks of the other, H].
+  void pay(const Board& board, const Ends<T>& ends, const T* other, const T* scale, T* gradient) {
+    find_columns(ends);
+    const int64_t total = static_cast<int64_t>(column.size());
+    for (int64_t begin = 0; begin < total; begin += kSize) {
+      const int64_t end = std::min(total, begin + kSize);
+      gather(board, other, scale, begin, end);
+      compare(board);
+      scatter(ends, begin, gradient);
+    }
+  }
+
+ private:
+  std::vector<int32_t> next, of_block, column_of, column, shown, folded;
+  V all, by_card[kDeck];
+
+  // Lists the other's blocks that lead to terminal nodes.
+  void find_columns(const Ends<T>& ends) {
+    int32_t largest = 0;
+    for (int64_t e = 0; e < ends.count; ++e) largest = std::max(largest, ends.blocks[2 * e + 1]);
+    of_block.assign(largest + 1, -1);
+    column.clear();
+    column_of.resize(ends.count);
+    for (int64_t e = 0; e < ends.count; ++e) {
+      int32_t& own = of_block[ends.blocks[2 * e + 1]];
+      if (own < 0) {
+        own = static_cast<int32_t>(column.size());
+        column.push_back(ends.blocks[2 * e + 1]);
+      }
+      column_of[e] = own;
+    }
+  }
+
+  // Collects the reaches of some columns, hand by hand, and their sums: over all hands, and for each card.
+  void gather(const Board& board, const T* other, const T* scale, int64_t begin, int64_t end) {
+    all = V{};
+    std::fill(by_card, by_card + kDeck, V{});
+    for (int64_t block = 0; block < hands; block += kSize) {
+      const int64_t count = std::min(hands - block, kSize);
+      V rows[kSize];
+      for (int64_t c = end - begin; c < kSize; ++c) rows[c] = V{};
+      for (int64_t c = begin; c < end; ++c)
+        if (count == kSize)
+          std::memcpy(&rows[c - begin], other + column[c] * hands + block, sizeof(V));
+        else
+          for (int64_t i = 0; i < count; ++i) rows[c - begin][i] = other[column[c] * hands + block + i];
+      transpose(rows);
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t h = block + i;
+        const V x = scale == nullptr ? rows[i] : rows[i] * scale[h];
+        reach[h] = x;
+        if (!board.held[h]) continue;
+        all += x;
+        by_card[board.cards[2 * h]] += x;
+        by_card[board.cards[2 * h + 1]] += x;
+      }
+    }
+  }
+
+  // Payoffs of every hand: twice that of showdowns, and that of pairs without a common card.
+  void compare(const Board& board) {
+    const V everything = all;
+    V of_card[kDeck];
+    std::copy(by_card, by_card + kDeck, of_card);
+    // Twice the sum over weaker and equal hands, minus the sum over all.
+    V below = -all;
+    for (V& x : by_card) x = -x;
+    for (size_t g = 0; g + 1 < first.size(); ++g) {
+      for (int32_t i = first[g]; i < first[g + 1]; ++i) {
+        const int32_t h = order[i], a = board.cards[2 * h], b = board.cards[2 * h + 1];
+        won[h] = below - by_card[a] - by_card[b];
+        apart[h] = everything - of_card[a] - of_card[b] + reach[h];
+      }
+      for (int32_t i = first[g]; i < first[g + 1]; ++i) {
+        const int32_t h = order[i];
+        const V twice = reach[h] + reach[h];
+        below += twice;
+        by_card[board.cards[2 * h]] += twice;
+        by_card[board.cards[2 * h + 1]] += twice;
+      }
+      for (int32_t i = first[g]; i < first[g + 1]; ++i) {
+        const int32_t h = order[i];
+        won[h] += below - by_card[board.cards[2 * h]] - by_card[board.cards[2 * h + 1]];
+      }
+    }
+  }
+
+  // Adds the payoffs of some columns to the blocks that lead to their terminal nodes.
+  void scatter(const Ends<T>& ends, int64_t begin, T* gradient) {
+    shown.clear();
+    folded.clear();
+    for (int32_t e = 0; e < ends.count; ++e) {
+      if (column_of[e] < begin || column_of[e] >= begin + kSize) continue;
+      if (ends.factors[2 * e] != 0) shown.push_back(e);
+      if (ends.factors[2 * e + 1] != 0) folded.push_back(e);
+    }
+    for (int64_t block = 0; block < hands; block += kSize) {
+      add_rows(ends, shown, 0, T(.5), won.data(), begin, block, gradient);
+      add_rows(ends, folded, 1, T(1), apart.data(), begin, block, gradient);
+    }
+  }
+
+  void add_rows(const Ends<T>& ends, const std::vector<int32_t>& which, int kind, T unit, const V* from,
+                int64_t begin, int64_t block, T* gradient) {
+    if (which.empty()) return;
+    const int64_t count = std::min(hands - block, kSize);
+    V rows[kSize];
+    for (int64_t i = 0; i < kSize; ++i) rows[i] = from[block + std::min(i, count - 1)];
+    transpose(rows);
+    for (const int32_t e : which) {
+      T* own = gradient + ends.blocks[2 * e] * hands + block;
+      const V earned = rows[column_of[e] - begin] * (unit * ends.factors[2 * e + kind]);
+      if (count == kSize) {
+        V sum;
+        std::memcpy(&sum, own, sizeof(V));
+        sum += earned;
+        std::memcpy(own, &sum, sizeof(V));
+      } else {
+        for (int64_t i = 0; i < count; ++i) own[i] += earned[i];
+      }
+    }
+  }
+};
+
+// Discounts of positive and negative regrets.
+template <typename T>
+struct Kept {
+  T positive, negative;
+};
+
+// Regrets that count as 0: for each decision and hand, or one number for all.
+template <typename T>
+struct Tolerance {
+  const T* numbers;
+  bool is_shared;
+
+  T at(int64_t decision, int64_t hands, int64_t hand) const {
+    return numbers[is_shared ? 0 : decision * hands + hand];
+  }
+};
+
+// Arrays over a player's sequences are [blocks, H]. Those without roots are given by pointers to where the roots
+// would be.
+
+// Mixes the floors of a decision into probabilities; without floors they are unchanged.
+template <typename T>
+void mix_floors(const Decisions& decisions, int64_t i, int64_t hands, const T* floors, T* strategy, T* free) {
+  if (floors == nullptr) return;
+  std::fill(free, free + hands, T(1));
+  for (int64_t k = 0; k < decisions.actions(i); ++k) {
+    const T* f = floors + decisions.after(i)[k] * hands;
+    for (int64_t h = 0; h < hands; ++h) free[h] -= f[h];
+  }
+  for (int64_t k = 0; k < decisions.actions(i); ++k) {
+    const T* f = floors + decisions.after(i)[k] * hands;
+    T* s = strategy + decisions.after(i)[k] * hands;
+    for (int64_t h = 0; h < hands; ++h) s[h] = std::max(free[h], T(0)) * s[h] + f[h];
+  }
+}
+
+// Regret matching at a decision.
+template <typename T>
+void match(const Decisions& decisions, int64_t i, int64_t hands, const T* regrets, Tolerance<T> tolerance,
+           const T* floors, T* strategy, T* sum) {
+  const int32_t* after = decisions.after(i);
+  const int64_t actions = decisions.actions(i);
+  std::fill(sum, sum + hands, T(0));
+  for (int64_t k = 0; k < actions; ++k) {
+    const T* r = regrets + after[k] * hands;
+    for (int64_t h = 0; h < hands; ++h) sum[h] += std::max(r[h], T(0));
+  }
+  if (tolerance.is_shared)
+    for (int64_t h = 0; h < hands; ++h) sum[h] = sum[h] > tolerance.numbers[0] ? 1 / sum[h] : T(0);
+  else
+    for (int64_t h = 0; h < hands; ++h) sum[h] = sum[h] > tolerance.at(i, hands, h) ? 1 / sum[h] : T(0);
+  const T uniform = T(1) / static_cast<T>(actions);
+  for (int64_t k = 0; k < actions; ++k) {
+    const T* r = regrets + after[k] * hands;
+    T* s = strategy + after[k] * hands;
+    for (int64_t h = 0; h < hands; ++h) s[h] = sum[h] > 0 ? std::max(r[h], T(0)) * sum[h] : uniform;
+  }
+  mix_floors(decisions, i, hands, floors, strategy, sum);
+}
+
+// The player's reach of every block below the roots.
+template <typename T>
+void follow(const Decisions& decisions, int64_t hands, const T* strategy, T* plan) {
+  for (int64_t i = 0; i < decisions.count; ++i) {
+    const T* above = plan + decisions.above(i) * hands;
+    for (int64_t k = 0; k < decisions.actions(i); ++k) {
+      const T* s = strategy + decisions.after(i)[k] * hands;
+      T* own = plan + decisions.after(i)[k] * hands;
+      for (int64_t h = 0; h < hands; ++h) own[h] = above[h] * s[h];
+    }
+  }
+}
+
+// Values of a decision under a strategy, which are added to the block above.
+template <typename T>
+void add_value(const Decisions& decisions, int64_t i, int64_t hands, const T* strategy, T* gradient, T* value) {
+  std::fill(value, value + hands, T(0));
+  for (int64_t k = 0; k < decisions.actions(i); ++k) {
+    const T* q = gradient + decisions.after(i)[k] * hands;
+    const T* s = strategy + decisions.after(i)[k] * hands;
+    for (int64_t h = 0; h < hands; ++h) value[h] += s[h] * q[h];
+  }
+  T* above = gradient + decisions.above(i) * hands;
+  for (int64_t h = 0; h < hands; ++h) above[h] += value[h];
+}
+
+// Values of a decision under a best response within the floors, which are added to the block above.
+template <typename T>
+void add_best(const Decisions& decisions, int64_t i, int64_t hands, const T* floors, T* gradient, T* value,
+              T* free) {
+  const int32_t* after = decisions.after(i);
+  std::copy(gradient + after[0] * hands, gradient + (after[0] + 1) * hands, value);
+  for (int64_t k = 1; k < decisions.actions(i); ++k) {
+    const T* q = gradient + after[k] * hands;
+    for (int64_t h = 0; h < hands; ++h) value[h] = std::max(value[h], q[h]);
+  }
+  if (floors != nullptr) {
+    std::fill(free, free + hands, T(1));
+    for (int64_t k = 0; k < decisions.actions(i); ++k) {
+      const T* f = floors + after[k] * hands;
+      for (int64_t h = 0; h < hands; ++h) free[h] -= f[h];
+    }
+    for (int64_t h = 0; h < hands; ++h) value[h] *= free[h];
+    for (int64_t k = 0; k < decisions.actions(i); ++k) {
+      const T *f = floors + after[k] * hands, *q = gradient + after[k] * hands;
+      for (int64_t h = 0; h < hands; ++h) value[h] += f[h] * q[h];
+    }
+  }
+  T* above = gradient + decisions.above(i) * hands;
+  for (int64_t h = 0; h < hands; ++h) above[h] += value[h];
+}
+
+// Adds the regrets of an iteration at a decision, whose values are given.
+template <typename T>
+void learn(const Decisions& decisions, int64_t i, int64_t hands, const T* gradient, const T* value,
+           const T* floors, Kept<T> kept, T* regrets, T* shared, T* free) {
+  const int32_t* after = decisions.after(i);
+  if (floors != nullptr) {  // the transpose of mixing them in
+    std::fill(shared, shared + hands, T(0));
+    std::fill(free, free + hands, T(1));
+    for (int64_t k = 0; k < decisions.actions(i); ++k) {
+      const T *f = floors + after[k] * hands, *q = gradient + after[k] * hands;
+      for (int64_t h = 0; h < hands; ++h) {
+        shared[h] += f[h] * (q[h] - value[h]);
+        free[h] -= f[h];
+      }
+    }
+  }
+  for (int64_t k = 0; k < decisions.actions(i); ++k) {
+    const T* q = gradient + after[k] * hands;
+    T* r = regrets + after[k] * hands;
+    if (floors == nullptr)
+      for (int64_t h = 0; h < hands; ++h) {
+        const T total = r[h] + (q[h] - value[h]);
+        r[h] = total * (total > 0 ? kept.positive : kept.negative);
+      }
+    else
+      for (int64_t h = 0; h < hands; ++h) {
+        const T total = r[h] + (free[h] * (q[h] - value[h]) + shared[h]);
+        r[h] = total * (total > 0 ? kept.positive : kept.negative);
+      }
+  }
+}
+
+// The average strategy at a decision: weights in the place of `strategy` become probabilities.
+//
+// With floors, only the excess over them is scaled.
+template <typename T>
+void normalise(const Decisions& decisions, int64_t i, int64_t hands, const T* floors, T* strategy, T* sum,
+               T* free) {
+  const int32_t* after = decisions.after(i);
+  const int64_t actions = decisions.actions(i);
+  const T uniform = T(1) / static_cast<T>(actions);
+  const auto add_up = [&](const T* numbers, T* total) {
+    std::fill(total, total + hands, T(0));
+    for (int64_t k = 0; k < actions; ++k) {
+      const T* x = numbers + after[k] * hands;
+      for (int64_t h = 0; h < hands; ++h) total[h] += x[h];
+    }
+  };
+  add_up(strategy, sum);
+  if (floors == nullptr) {
+    for (int64_t k = 0; k < actions; ++k) {
+      T* s = strategy + after[k] * hands;
+      for (int64_t h = 0; h < hands; ++h) s[h] = sum[h] > 0 ? s[h] / sum[h] : uniform;
+    }
+    return;
+  }
+  add_up(floors, free);
+  for (int64_t k = 0; k < actions; ++k) {
+    const T* f = floors + after[k] * hands;
+    T* s = strategy + after[k] * hands;
+    for (int64_t h = 0; h < hands; ++h)
+      s[h] = std::max(sum[h] > 0 ? s[h] / sum[h] - f[h] : (1 - free[h]) * uniform, T(0));
+  }
+  add_up(strategy, sum);
+  for (int64_t k = 0; k < actions; ++k) {
+    T* s = strategy + after[k] * hands;
+    for (int64_t h = 0; h < hands; ++h) s[h] = sum[h] > 0 ? s[h] / sum[h] : T(0);
+  }
+  mix_floors(decisions, i, hands, floors, strategy, free);
+}
+
+// Runs `task(i)` for 0 ≤ i < count, on the calling thread and those of a pool.
+//
+// The calling thread does not wait for threads of the pool that have not begun, so that it cannot be blocked.
+template <typename Task>
+void run_all(ffi::ThreadPool& pool, int64_t count, Task task) {
+  struct Shared {
+    explicit Shared(Task task) : task(task) {}
+    Task task;
+    std::atomic<int64_t> next{0};
+    std::mutex mutex;
+    std::condition_variable ended;
+    int64_t working = 0;
+    bool closed = false;
+  };
+  auto shared = std::make_shared<Shared>(task);
+  const auto work = [shared, count] {
+    for (int64_t i; (i = shared->next++) < count;) shared->task(i);
+  };
+  const int64_t helpers = std::min<int64_t>(pool.num_threads(), count) - 1;
+  for (int64_t i = 0; i < helpers; ++i)
+    pool.Schedule([shared, work] {
+      {
+        std::lock_guard<std::mutex> lock(shared->mutex);
+        if (shared->closed) return;
+        ++shared->working;
+      }
+      work();
+      std::lock_guard<std::mutex> lock(shared->mutex);
+      --shared->working;
+      shared->ended.notify_all();
+    });
+  work();
+  std::unique_lock<std::mutex> lock(shared->mutex);
+  shared->closed = true;
+  shared->ended.wait(lock, [&] { return shared->working == 0; });
+}
+
+using Buffers = ffi::RemainingArgs;
+using Results = ffi::RemainingRets;
+
+ffi::AnyBuffer at(const Buffers& operands, size_t i) { return operands.get<ffi::AnyBuffer>(i).value(); }
+ffi::AnyBuffer at(const Results& results, size_t i) { return *results.get<ffi::AnyBuffer>(i).value(); }
+
+template <typename T>
+T* data(const ffi::AnyBuffer& x) {
+  return static_cast<T*>(x.untyped_data());
+}
+
+// The numbers of an operand that are updated in the place of a result; XLA usually gives both one buffer.
+template <typename T>
+T* updated(const Buffers& operands, size_t i, const Results& results, size_t j) {
+  const ffi::AnyBuffer before = at(operands, i), after = at(results, j);
+  if (before.untyped_data() != after.untyped_data())
+    std::memcpy(after.untyped_data(), before.untyped_data(), before.size_bytes());
+  return data<T>(after);
+}
+
+// Operands that describe one player's game: decisions, floors (empty for none), terminal nodes and factors.
+template <typename T>
+struct Player {
+  static constexpr size_t kOperands = 4;
+
+  Decisions decisions;
+  const T* floors;
+  Ends<T> ends;
+
+  Player(const Buffers& operands, size_t first, int64_t root_size)
+      : decisions{data<int32_t>(at(operands, first)), at(operands, first).dimensions()[0],
+                  at(operands, first).dimensions()[1]},
+        floors(at(operands, first + 1).element_count() == 0 ? nullptr
+                                                            : data<T>(at(operands, first + 1)) - root_size),
+        ends{data<int32_t>(at(operands, first + 2)), data<T>(at(operands, first + 3)),
+             static_cast<int64_t>(at(operands, first + 2).dimensions()[0])} {}
+};
+
+// The payoff gradient of a player; see `pay` in `kernels.py`.
+template <typename T>
+void pay(const Buffers& operands, const Results& results) {
+  const Ends<T> ends = {data<int32_t>(at(operands, 0)), data<T>(at(operands, 1)),
+                        static_cast<int64_t>(at(operands, 0).dimensions()[0])};
+  const Board board = {data<int32_t>(at(operands, 2)), data<int16_t>(at(operands, 3)),
+                       data<uint8_t>(at(operands, 4))};
+  const ffi::AnyBuffer gradient = at(results, 0);
+  std::fill(data<T>(gradient), data<T>(gradient) + gradient.element_count(), T(0));
+  Workspace<T> work(at(operands, 2).dimensions()[0]);
+  work.sort(board);
+  work.pay(board, ends, data<T>(at(operands, 5)), static_cast<const T*>(nullptr), data<T>(gradient));
+}
+
+// Iterations of a game; see `iterate` in `kernels.py`.
+template <typename T>
+void iterate(const Buffers& operands, const Results& results) {
+  const Board board = {data<int32_t>(at(operands, 0)), data<int16_t>(at(operands, 1)),
+                       data<uint8_t>(at(operands, 2))};
+  const int64_t hands = at(operands, 0).dimensions()[0];
+  const int32_t* iterations = data<int32_t>(at(operands, 3));
+  const T* rule = data<T>(at(operands, 4));
+  const T* scale[2] = {data<T>(at(operands, 5)), data<T>(at(operands, 6))};
+  const Tolerance<T> tolerance[2] = {{data<T>(at(operands, 7)), false}, {data<T>(at(operands, 8)), false}};
+  const Player<T> players[2] = {{operands, 9, hands}, {operands, 9 + Player<T>::kOperands, hands}};
+  constexpr size_t kState = 9 + 2 * Player<T>::kOperands;
+  T* state[4][2];  // regrets, strategies, plans and sums of plans
+  for (size_t i = 0; i < 8; ++i) state[i / 2][i % 2] = updated<T>(operands, kState + i, results, i);
+  const int64_t size[2] = {static_cast<int64_t>(at(results, 4).element_count()),
+                           static_cast<int64_t>(at(results, 5).element_count())};
+  Workspace<T> work(hands);
+  work.sort(board);
+  std::vector<T> gradient(std::max(size[0], size[1]));
+  for (int32_t t = iterations[0] + 1; t <= iterations[1]; ++t) {
+    const double number = t;
+    const T weight = static_cast<T>(std::pow(number, static_cast<double>(rule[3]))) * rule[4];
+    const auto discount = [&](T exponent) {
+      const double power = std::pow(number, static_cast<double>(exponent));
+      return static_cast<T>(std::isinf(exponent) ? 1 : power / (power + 1));
+    };
+    const Kept<T> kept = {discount(rule[1]), rule[0] != 0 ? T(0) : discount(rule[2])};
+    for (int p = 0; p < 2; ++p) {
+      const Decisions& own = players[p].decisions;
+      const T* floors = players[p].floors;
+      T *regrets = state[0][p] - hands, *strategy = state[1][p] - hands;
+      T *plan = state[2][p], *sums = state[3][p];
+      for (int64_t i = 0; i < size[p]; ++i) sums[i] += weight * plan[i];
+      std::fill(gradient.begin(), gradient.begin() + size[p], T(0));
+      work.pay(board, players[p].ends, state[2][1 - p], scale[1 - p], gradient.data());
+      for (int64_t i = own.count - 1; i >= 0; --i) {
+        add_value(own, i, hands, strategy, gradient.data(), work.a.data());
+        learn(own, i, hands, gradient.data(), work.a.data(), floors, kept, regrets, work.b.data(), work.c.data());
+        match(own, i, hands, regrets, tolerance[p], floors, strategy, work.a.data());
+      }
+      follow(own, hands, strategy, plan);
+    }
+  }
+}
+
+// Numbers [blocks, H] of a slice that are stored in 16 bits with a factor for each block, or as they are.
+template <typename S>
+struct Stored {
+  S* numbers;
+  const ffi::AnyBuffer scale;  // only of 16 bits
+  int64_t size;                // of a slice
+
+  template <typename T>
+  void read(int64_t slice, int64_t hands, T* to) const {
+    const S* from = numbers + slice * size;
+    for (int64_t block = 0; block * hands < size; ++block) {
+      T factor = 1;
+      if constexpr (std::is_same_v<S, int16_t>) factor = scale_of<T>(slice, hands, block);
+      for (int64_t h = block * hands; h < (block + 1) * hands; ++h) to[h] = factor * static_cast<T>(from[h]);
+    }
+  }
+
+  template <typename T>
+  T scale_of(int64_t slice, int64_t hands, int64_t block) const {
+    const int64_t i = slice * (size / hands) + block;
+    return scale.element_type() == ffi::F32 ? static_cast<T>(data<float>(scale)[i])
+                                            : static_cast<T>(data<double>(scale)[i]);
+  }
+
+  // `rounding` [H] is added before integers are rounded down.
+  template <typename T>
+  void write(int64_t slice, int64_t hands, const T* from, const T* rounding) const {
+    constexpr T kMost = 32767;
+    S* to = numbers + slice * size;
+    for (int64_t block = 0; block * hands < size; ++block) {
+      const T* x = from + block * hands;
+      T most = 0;
+      for (int64_t h = 0; h < hands; ++h) most = std::max(most, std::abs(x[h]));
+      const T factor = most / kMost, inverse = factor > 0 ? 1 / factor : T(1);
+      data<T>(scale)[slice * (size / hands) + block] = factor;
+      for (int64_t h = 0; h < hands; ++h) {
+        const T rounded = std::floor(x[h] * inverse + rounding[h]);
+        to[block * hands + h] = static_cast<S>(std::min(std::max(rounded, -kMost), kMost));
+      }
+    }
+  }
+};
+
+// Operands of games below chance events that do not belong to a player.
+template <typename T>
+struct Slices {
+  const int32_t* cards;
+  const int16_t* group;
+  const uint8_t* held;
+  const int32_t* bounds;
+  const int32_t* above;
+  const T* chance;
+  const int32_t* image;
+  const int32_t* images;
+  const T* roots[2];
+  int64_t hands, events, outcomes;
+
+  explicit Slices(const Buffers& operands)
+      : cards(data<int32_t>(at(operands, 0))),
+        group(data<int16_t>(at(operands, 1))),
+        held(data<uint8_t>(at(operands, 2))),
+        bounds(data<int32_t>(at(operands, 3))),
+        above(data<int32_t>(at(operands, 4))),
+        chance(data<T>(at(operands, 5))),
+        image(data<int32_t>(at(operands, 6))),
+        images(data<int32_t>(at(operands, 7))),
+        roots{data<T>(at(operands, 8)), data<T>(at(operands, 9))},
+        hands(at(operands, 0).dimensions()[0]),
+        events(at(operands, 8).dimensions()[1]),
+        outcomes(at(operands, 5).dimensions()[2]) {}
+
+  int64_t count() const { return bounds[1] - bounds[0]; }
+  int64_t root_size() const { return events * hands; }
+
+  Board board(int64_t slice) const { return {cards, group + slice * hands, held + slice * hands}; }
+
+  // Reach [K, H] of a slice's roots by one of the players.
+  void enter(int player, int64_t slice, T* plan) const {
+    const uint8_t* is_held = held + slice * hands;
+    const T* from = roots[player] + above[slice] * events * hands;
+    for (int64_t k = 0; k < events; ++k)
+      for (int64_t h = 0; h < hands; ++h) plan[k * hands + h] = is_held[h] ? from[k * hands + h] : T(0);
+  }
+
+  // Values [lanes above, K, H] of chance events: sums over all outcomes of the values [count, K, H] of slices.
+  void sum_outcomes(const std::vector<T>& values, const ffi::AnyBuffer& result) const {
+    T* sum = data<T>(result);
+    std::fill(sum, sum + result.element_count(), T(0));
+    for (int64_t i = 0; i < count(); ++i) {
+      const int64_t slice = bounds[0] + i;
+      for (int64_t m = 0; m < outcomes; ++m) {
+        const T probability = chance[slice * outcomes + m];
+        const int32_t* of_hand = images + image[slice * outcomes + m] * hands;
+        if (probability == 0) continue;
+        for (int64_t k = 0; k < events; ++k) {
+          const T* from = values.data() + (i * events + k) * hands;
+          T* to = sum + (above[slice] * events + k) * hands;
+          for (int64_t h = 0; h < hands; ++h) to[h] += probability * from[of_hand[h]];
+        }
+      }
+    }
+  }
+};
+
+// Memory of a thread; kept, as fresh memory must be mapped page by page.
+template <typename T>
+Workspace<T>& workspace(int64_t hands) {
+  thread_local std::unique_ptr<Workspace<T>> kept;
+  if (kept == nullptr || kept->hands != hands) kept = std::make_unique<Workspace<T>>(hands);
+  return *kept;
+}
+
+template <typename T>
+T* scratch(int64_t size) {
+  thread_local std::vector<T> kept;
+  if (static_cast<int64_t>(kept.size()) < size) kept.resize(size);
+  return kept.data();
+}
+
+// Updates a player's strategies below chance events; see `update` in `kernels.py`.
+template <typename T, typename S>
+void update(ffi::ThreadPool& pool, const Buffers& operands, const Results& results) {
+  constexpr bool kCompressed = std::is_same_v<S, int16_t>;
+  const Slices<T> slices(operands);
+  const int64_t hands = slices.hands, roots = slices.root_size();
+  const Player<T> own(operands, 10, roots), other(operands, 10 + Player<T>::kOperands, roots);
+  constexpr size_t kNumbers = 10 + 2 * Player<T>::kOperands, kParts = kCompressed ? 2 : 1;
+  const T* numbers = data<T>(at(operands, kNumbers));
+  const int64_t num_slices = at(operands, kNumbers + 1).dimensions()[0];
+  const auto stored = [&](size_t i, int64_t result) -> Stored<S> {
+    const size_t first = kNumbers + 1 + i * kParts;
+    const int64_t size = at(operands, first).element_count() / num_slices;
+    if (result < 0) return {data<S>(at(operands, first)), at(operands, first + kParts - 1), size};
+    for (size_t part = 0; part < kParts; ++part) updated<char>(operands, first + part, results, result + part);
+    return {data<S>(at(results, result)), at(results, result + kParts - 1), size};
+  };
+  const Stored<S> regrets = stored(0, 1), sums = stored(1, 1 + kParts), against = stored(2, -1);
+  const T weight = numbers[0];
+  const Kept<T> kept = {numbers[1], numbers[2]};
+  const Tolerance<T> own_tolerance = {numbers + 3, true}, other_tolerance = {numbers + 4, true};
+  std::vector<T> values(slices.count() * roots), rounding(hands);
+  for (int64_t h = 0; h < hands; ++h) {
+    const double turn = h * 0.6180339887498949 + numbers[5] * 0.4142135623730951;
+    rounding[h] = static_cast<T>(turn - std::floor(turn));
+  }
+  run_all(pool, slices.count(), [&](int64_t i) {
+    const int64_t slice = slices.bounds[0] + i;
+    Workspace<T>& work = workspace<T>(hands);
+    const Board board = slices.board(slice);
+    work.sort(board);
+    const int64_t own_all = roots + regrets.size, other_all = roots + against.size;
+    T* own_plan = scratch<T>(5 * own_all + 3 * other_all);
+    T *own_strategy = own_plan + own_all, *gradient = own_strategy + own_all;
+    T *own_regrets = gradient + own_all, *own_sums = own_regrets + own_all;
+    T *other_plan = own_sums + own_all, *other_strategy = other_plan + other_all;
+    T* other_regrets = other_strategy + other_all;
+    slices.enter(0, slice, own_plan);
+    slices.enter(1, slice, other_plan);
+    if constexpr (kCompressed) {
+      regrets.read(slice, hands, own_regrets + roots);
+      sums.read(slice, hands, own_sums + roots);
+      against.read(slice, hands, other_regrets + roots);
+    } else {
+      own_regrets = regrets.numbers + slice * regrets.size - roots;
+      own_sums = sums.numbers + slice * sums.size - roots;
+      other_regrets = against.numbers + slice * against.size - roots;
+    }
+    for (int64_t d = 0; d < own.decisions.count; ++d)
+      match(own.decisions, d, hands, own_regrets, own_tolerance, own.floors, own_strategy, work.a.data());
+    for (int64_t d = 0; d < other.decisions.count; ++d)
+      match(other.decisions, d, hands, other_regrets, other_tolerance, other.floors, other_strategy,
+            work.a.data());
+    follow(own.decisions, hands, own_strategy, own_plan);
+    follow(other.decisions, hands, other_strategy, other_plan);
+    for (int64_t j = roots; j < own_all; ++j) own_sums[j] += weight * own_plan[j];
+    std::fill(gradient, gradient + own_all, T(0));
+    work.pay(board, own.ends, other_plan, static_cast<const T*>(nullptr), gradient);
+    for (int64_t d = own.decisions.count - 1; d >= 0; --d) {
+      add_value(own.decisions, d, hands, own_strategy, gradient, work.a.data());
+      learn(own.decisions, d, hands, gradient, work.a.data(), own.floors, kept, own_regrets, work.b.data(),
+            work.c.data());
+    }
+    std::copy(gradient, gradient + roots, values.data() + i * roots);
+    if constexpr (kCompressed) {
+      regrets.write(slice, hands, own_regrets + roots, rounding.data());
+      sums.write(slice, hands, own_sums + roots, rounding.data());
+    }
+  });
+  slices.sum_outcomes(values, at(results, 0));
+}
+
+// Values of chance events against average strategies; see `values` in `kernels.py`.
+template <typename T, typename S>
+void evaluate(ffi::ThreadPool& pool, const Buffers& operands, const Results& results) {
+  constexpr size_t kParts = std::is_same_v<S, int16_t> ? 2 : 1;
+  const Slices<T> slices(operands);
+  const int64_t hands = slices.hands, roots = slices.root_size();
+  const Player<T> own(operands, 10, roots), other(operands, 10 + Player<T>::kOperands, roots);
+  constexpr size_t kSums = 10 + 2 * Player<T>::kOperands;
+  const int64_t num_slices = at(operands, kSums).dimensions()[0];
+  const auto stored = [&](size_t first) -> Stored<S> {
+    return {data<S>(at(operands, first)), at(operands, first + kParts - 1),
+            static_cast<int64_t>(at(operands, first).element_count()) / num_slices};
+  };
+  const Stored<S> own_sums = stored(kSums), other_sums = stored(kSums + kParts);
+  std::vector<T> best_values(slices.count() * roots), values(slices.count() * roots);
+  run_all(pool, slices.count(), [&](int64_t i) {
+    const int64_t slice = slices.bounds[0] + i;
+    Workspace<T>& work = workspace<T>(hands);
+    const Board board = slices.board(slice);
+    work.sort(board);
+    const int64_t own_all = roots + own_sums.size, other_all = roots + other_sums.size;
+    T* own_strategy = scratch<T>(3 * own_all + 2 * other_all);
+    T *gradient = own_strategy + own_all, *best = gradient + own_all;
+    T *other_strategy = best + own_all, *other_plan = other_strategy + other_all;
+    own_sums.read(slice, hands, own_strategy + roots);
+    other_sums.read(slice, hands, other_strategy + roots);
+    for (int64_t d = 0; d < own.decisions.count; ++d)
+      normalise(own.decisions, d, hands, own.floors, own_strategy, work.a.data(), work.b.data());
+    for (int64_t d = 0; d < other.decisions.count; ++d)
+      normalise(other.decisions, d, hands, other.floors, other_strategy, work.a.data(), work.b.data());
+    slices.enter(1, slice, other_plan);
+    follow(other.decisions, hands, other_strategy, other_plan);
+    std::fill(gradient, gradient + own_all, T(0));
+    work.pay(board, own.ends, other_plan, static_cast<const T*>(nullptr), gradient);
+    std::copy(gradient, gradient + own_all, best);
+    for (int64_t d = own.decisions.count - 1; d >= 0; --d) {
+      add_best(own.decisions, d, hands, own.floors, best, work.a.data(), work.b.data());
+      add_value(own.decisions, d, hands, own_strategy, gradient, work.a.data());
+    }
+    std::copy(best, best + roots, best_values.data() + i * roots);
+    std::copy(gradient, gradient + roots, values.data() + i * roots);
+  });
+  slices.sum_outcomes(best_values, at(results, 0));
+  slices.sum_outcomes(values, at(results, 1));
+}
+
+bool is_float(const ffi::AnyBuffer& x) { return x.element_type() == ffi::F32; }
+
+ffi::Error Pay(Buffers operands, Results results) {
+  is_float(at(results, 0)) ? pay<float>(operands, results) : pay<double>(operands, results);
+  return ffi::Error::Success();
+}
+
+ffi::Error Iterate(Buffers operands, Results results) {
+  is_float(at(results, 0)) ? iterate<float>(operands, results) : iterate<double>(operands, results);
+  return ffi::Error::Success();
+}
+
+ffi::Error Update(ffi::ThreadPool pool, Buffers operands, Results results) {
+  const bool compressed = at(results, 1).element_type() == ffi::S16;
+  if (is_float(at(results, 0)))
+    compressed ? update<float, int16_t>(pool, operands, results) : update<float, float>(pool, operands, results);
+  else
+    compressed ? update<double, int16_t>(pool, operands, results)
+               : update<double, double>(pool, operands, results);
+  return ffi::Error::Success();
+}
+
+template <typename T>
+void evaluate_stored(ffi::ThreadPool& pool, const Buffers& operands, const Results& results) {
+  switch (at(operands, 10 + 2 * Player<T>::kOperands).element_type()) {
+    case ffi::S16: return evaluate<T, int16_t>(pool, operands, results);
+    case ffi::F32: return evaluate<T, float>(pool, operands, results);
+    default: return evaluate<T, double>(pool, operands, results);
+  }
+}
+
+ffi::Error Evaluate(ffi::ThreadPool pool, Buffers operands, Results results) {
+  is_float(at(results, 0)) ? evaluate_stored<float>(pool, operands, results)
+                           : evaluate_stored<double>(pool, operands, results);
+  return ffi::Error::Success();
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxgadget_pay, Pay, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxgadget_iterate, Iterate, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxgadget_update, Update,
+                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxgadget_evaluate, Evaluate,
+                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
