@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from jaxgadget.core.cfr import State
 from jaxgadget.core.hands import HandsPayoff, PairTables
@@ -331,7 +332,14 @@ def _take_lanes(tables: Tables, lanes: IntArray) -> Tables:
     """Selects lanes of arrays that have them; returns the tables themselves if none has."""
     if all(x.shape[0] == 1 for x in jax.tree.leaves(tables)):
         return tables
-    return jax.tree.map(lambda x: x if x.shape[0] == 1 else x[lanes], tables)
+    return jax.tree.map(lambda x: x if x.shape[0] == 1 else _take(x, lanes, 0), tables)
+
+
+def _take(x: jax.Array, lanes: IntArray, axis: int) -> jax.Array:
+    """Selects lanes on the host, where it takes microseconds; JAX takes half a millisecond for an array."""
+    if isinstance(x, Tracer):
+        return jnp.take(x, lanes, axis)
+    return on_host(np.take(np.asarray(x), lanes, axis))
 
 
 def _only_held(held: jax.Array | None, x: jax.Array) -> jax.Array:
@@ -514,7 +522,7 @@ class Staked:
 
     def take_lanes(self, lanes: IntArray) -> Staked:
         """Selects lanes."""
-        return Staked(tables=self.tables.take_lanes(lanes), chips=self.chips[:, :, lanes])
+        return Staked(tables=self.tables.take_lanes(lanes), chips=_take(self.chips, lanes, 2))
 
     def lane_arrays(self) -> list[tuple[jax.Array, int]]:
         """Arrays that may have an axis of lanes, and this axis."""
@@ -561,7 +569,7 @@ class Raked:
 
     def take_lanes(self, lanes: IntArray) -> Raked:
         """Selects lanes."""
-        return Raked(staked=self.staked.take_lanes(lanes), rake=self.rake[:, :, lanes])
+        return Raked(staked=self.staked.take_lanes(lanes), rake=_take(self.rake, lanes, 2))
 
     def lane_arrays(self) -> list[tuple[jax.Array, int]]:
         """Arrays that may have an axis of lanes, and this axis."""
