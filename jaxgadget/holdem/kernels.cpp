@@ -9,19 +9,24 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "xla/ffi/api/ffi.h"
+#include "xla/ffi/api/c_api.h"
 
 namespace {
 
-namespace ffi = xla::ffi;
+// Passes over hands are compiled once, not at every call.
+#define KERNEL __attribute__((noinline))
 
 constexpr int kDeck = 52;
+
+// Multiples of these, modulo 1, are spread evenly; as in `core/branches.py`.
+constexpr double kGolden = 0.6180339887498949, kSilver = 0.4142135623730951;
 
 #ifdef __AVX512F__
 constexpr size_t kVectorBytes = 64;
@@ -105,7 +110,7 @@ struct Workspace {
   std::vector<T> a, b, c;             // [H] for passes over decisions
 
   // Sorts the possible hands of a board by strength.
-  void sort(const Board& board) {
+  KERNEL void sort(const Board& board) {
     int32_t groups = 0;
     for (int64_t h = 0; h < hands; ++h)
       if (board.held[h]) groups = std::max(groups, board.group[h] + 1);
@@ -122,7 +127,7 @@ struct Workspace {
   }
 
   // Adds to `gradient` [blocks of the player, H] the payoffs against `other` [blocks of the other, H].
-  void pay(const Board& board, const Ends<T>& ends, const T* other, const T* scale, T* gradient) {
+  KERNEL void pay(const Board& board, const Ends<T>& ends, const T* other, const T* scale, T* gradient) {
     find_columns(ends);
     const int64_t total = static_cast<int64_t>(column.size());
     for (int64_t begin = 0; begin < total; begin += kSize) {
@@ -223,7 +228,7 @@ struct Workspace {
     }
   }
 
-  void add_rows(const Ends<T>& ends, const std::vector<int32_t>& which, int kind, T unit, const V* from,
+  KERNEL void add_rows(const Ends<T>& ends, const std::vector<int32_t>& which, int kind, T unit, const V* from,
                 int64_t begin, int64_t block, T* gradient) {
     if (which.empty()) return;
     const int64_t count = std::min(hands - block, kSize);
@@ -267,7 +272,7 @@ struct Tolerance {
 
 // Mixes the floors of a decision into probabilities; without floors they are unchanged.
 template <typename T>
-void mix_floors(const Decisions& decisions, int64_t i, int64_t hands, const T* floors, T* strategy, T* free) {
+KERNEL void mix_floors(const Decisions& decisions, int64_t i, int64_t hands, const T* floors, T* strategy, T* free) {
   if (floors == nullptr) return;
   std::fill(free, free + hands, T(1));
   for (int64_t k = 0; k < decisions.actions(i); ++k) {
@@ -283,7 +288,7 @@ void mix_floors(const Decisions& decisions, int64_t i, int64_t hands, const T* f
 
 // Regret matching at a decision.
 template <typename T>
-void match(const Decisions& decisions, int64_t i, int64_t hands, const T* regrets, Tolerance<T> tolerance,
+KERNEL void match(const Decisions& decisions, int64_t i, int64_t hands, const T* regrets, Tolerance<T> tolerance,
            const T* floors, T* strategy, T* sum) {
   const int32_t* after = decisions.after(i);
   const int64_t actions = decisions.actions(i);
@@ -307,7 +312,7 @@ void match(const Decisions& decisions, int64_t i, int64_t hands, const T* regret
 
 // The player's reach of every block below the roots.
 template <typename T>
-void follow(const Decisions& decisions, int64_t hands, const T* strategy, T* plan) {
+KERNEL void follow(const Decisions& decisions, int64_t hands, const T* strategy, T* plan) {
   for (int64_t i = 0; i < decisions.count; ++i) {
     const T* above = plan + decisions.above(i) * hands;
     for (int64_t k = 0; k < decisions.actions(i); ++k) {
@@ -320,7 +325,7 @@ void follow(const Decisions& decisions, int64_t hands, const T* strategy, T* pla
 
 // Values of a decision under a strategy, which are added to the block above.
 template <typename T>
-void add_value(const Decisions& decisions, int64_t i, int64_t hands, const T* strategy, T* gradient, T* value) {
+KERNEL void add_value(const Decisions& decisions, int64_t i, int64_t hands, const T* strategy, T* gradient, T* value) {
   std::fill(value, value + hands, T(0));
   for (int64_t k = 0; k < decisions.actions(i); ++k) {
     const T* q = gradient + decisions.after(i)[k] * hands;
@@ -333,7 +338,7 @@ void add_value(const Decisions& decisions, int64_t i, int64_t hands, const T* st
 
 // Values of a decision under a best response within the floors, which are added to the block above.
 template <typename T>
-void add_best(const Decisions& decisions, int64_t i, int64_t hands, const T* floors, T* gradient, T* value,
+KERNEL void add_best(const Decisions& decisions, int64_t i, int64_t hands, const T* floors, T* gradient, T* value,
               T* free) {
   const int32_t* after = decisions.after(i);
   std::copy(gradient + after[0] * hands, gradient + (after[0] + 1) * hands, value);
@@ -359,7 +364,7 @@ void add_best(const Decisions& decisions, int64_t i, int64_t hands, const T* flo
 
 // Adds the regrets of an iteration at a decision, whose values are given.
 template <typename T>
-void learn(const Decisions& decisions, int64_t i, int64_t hands, const T* gradient, const T* value,
+KERNEL void learn(const Decisions& decisions, int64_t i, int64_t hands, const T* gradient, const T* value,
            const T* floors, Kept<T> kept, T* regrets, T* shared, T* free) {
   const int32_t* after = decisions.after(i);
   if (floors != nullptr) {  // the transpose of mixing them in
@@ -393,7 +398,7 @@ void learn(const Decisions& decisions, int64_t i, int64_t hands, const T* gradie
 //
 // With floors, only the excess over them is scaled.
 template <typename T>
-void normalise(const Decisions& decisions, int64_t i, int64_t hands, const T* floors, T* strategy, T* sum,
+KERNEL void normalise(const Decisions& decisions, int64_t i, int64_t hands, const T* floors, T* strategy, T* sum,
                T* free) {
   const int32_t* after = decisions.after(i);
   const int64_t actions = decisions.actions(i);
@@ -428,61 +433,112 @@ void normalise(const Decisions& decisions, int64_t i, int64_t hands, const T* fl
   mix_floors(decisions, i, hands, floors, strategy, free);
 }
 
-// Runs `task(i)` for 0 ≤ i < count, on the calling thread and those of a pool.
+// An array of XLA.
+struct Buffer {
+  const XLA_FFI_Buffer* xla;
+
+  int64_t dimension(int64_t axis) const { return xla->dims[axis]; }
+  int64_t count() const {
+    int64_t product = 1;
+    for (int64_t axis = 0; axis < xla->rank; ++axis) product *= xla->dims[axis];
+    return product;
+  }
+  bool is_float() const { return xla->dtype == XLA_FFI_DataType_F32; }
+  bool is_compressed() const { return xla->dtype == XLA_FFI_DataType_S16; }
+
+  template <typename T>
+  T* data() const {
+    return static_cast<T*>(xla->data);
+  }
+};
+
+// A call by XLA.
+struct Call {
+  XLA_FFI_CallFrame* frame;
+
+  Buffer operand(size_t i) const { return {static_cast<XLA_FFI_Buffer*>(frame->args.args[i])}; }
+  Buffer result(size_t i) const { return {static_cast<XLA_FFI_Buffer*>(frame->rets.rets[i])}; }
+
+  template <typename T>
+  T* data(size_t i) const {
+    return operand(i).data<T>();
+  }
+
+  // A result in place of an operand; XLA usually gives both one buffer.
+  Buffer updated(size_t i, size_t j, size_t item_size) const {
+    const Buffer before = operand(i), after = result(j);
+    if (before.data<char>() != after.data<char>())
+      std::memcpy(after.data<char>(), before.data<char>(), before.count() * item_size);
+    return after;
+  }
+
+  int64_t num_threads() const {
+    int64_t number = 1;
+    XLA_FFI_ThreadPool_NumThreads_Args arguments = {XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, nullptr,
+                                                    frame->ctx, &number};
+    return succeeds(frame->api->XLA_FFI_ThreadPool_NumThreads(&arguments)) ? number : 1;
+  }
+
+  // Has XLA's threads call `task(data)` later; false if it cannot.
+  bool schedule(XLA_FFI_Task* task, void* data) const {
+    XLA_FFI_ThreadPool_Schedule_Args arguments = {XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE, nullptr, frame->ctx,
+                                                  task, data};
+    return succeeds(frame->api->XLA_FFI_ThreadPool_Schedule(&arguments));
+  }
+
+ private:
+  bool succeeds(XLA_FFI_Error* error) const {
+    if (error == nullptr) return true;
+    XLA_FFI_Error_Destroy_Args arguments = {XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, nullptr, error};
+    frame->api->XLA_FFI_Error_Destroy(&arguments);
+    return false;
+  }
+};
+
+// Tasks that XLA's threads and the calling thread share.
 //
-// The calling thread does not wait for threads of the pool that have not begun, so that it cannot be blocked.
-template <typename Task>
-void run_all(ffi::ThreadPool& pool, int64_t count, Task task) {
-  struct Shared {
-    explicit Shared(Task task) : task(task) {}
-    Task task;
-    std::atomic<int64_t> next{0};
-    std::mutex mutex;
-    std::condition_variable ended;
-    int64_t working = 0;
-    bool closed = false;
-  };
-  auto shared = std::make_shared<Shared>(task);
-  const auto work = [shared, count] {
-    for (int64_t i; (i = shared->next++) < count;) shared->task(i);
-  };
-  const int64_t helpers = std::min<int64_t>(pool.num_threads(), count) - 1;
-  for (int64_t i = 0; i < helpers; ++i)
-    pool.Schedule([shared, work] {
-      {
-        std::lock_guard<std::mutex> lock(shared->mutex);
-        if (shared->closed) return;
-        ++shared->working;
-      }
-      work();
-      std::lock_guard<std::mutex> lock(shared->mutex);
-      --shared->working;
-      shared->ended.notify_all();
-    });
-  work();
-  std::unique_lock<std::mutex> lock(shared->mutex);
-  shared->closed = true;
-  shared->ended.wait(lock, [&] { return shared->working == 0; });
-}
+// The calling thread does not wait for threads that have not begun, so that it cannot be blocked.
+struct Tasks {
+  std::function<void(int64_t)> task;
+  int64_t count;
+  std::atomic<int64_t> next{0};
+  std::mutex mutex;
+  std::condition_variable ended;
+  int64_t working = 0;
+  bool closed = false;
 
-using Buffers = ffi::RemainingArgs;
-using Results = ffi::RemainingRets;
+  void work() {
+    for (int64_t i; (i = next++) < count;) task(i);
+  }
 
-ffi::AnyBuffer at(const Buffers& operands, size_t i) { return operands.get<ffi::AnyBuffer>(i).value(); }
-ffi::AnyBuffer at(const Results& results, size_t i) { return *results.get<ffi::AnyBuffer>(i).value(); }
+  static void help(void* data) {
+    std::unique_ptr<std::shared_ptr<Tasks>> own(static_cast<std::shared_ptr<Tasks>*>(data));
+    Tasks& tasks = **own;
+    {
+      std::lock_guard<std::mutex> lock(tasks.mutex);
+      if (tasks.closed) return;
+      ++tasks.working;
+    }
+    tasks.work();
+    std::lock_guard<std::mutex> lock(tasks.mutex);
+    --tasks.working;
+    tasks.ended.notify_all();
+  }
+};
 
-template <typename T>
-T* data(const ffi::AnyBuffer& x) {
-  return static_cast<T*>(x.untyped_data());
-}
-
-// The numbers of an operand that are updated in the place of a result; XLA usually gives both one buffer.
-template <typename T>
-T* updated(const Buffers& operands, size_t i, const Results& results, size_t j) {
-  const ffi::AnyBuffer before = at(operands, i), after = at(results, j);
-  if (before.untyped_data() != after.untyped_data())
-    std::memcpy(after.untyped_data(), before.untyped_data(), before.size_bytes());
-  return data<T>(after);
+// Runs `task(i)` for 0 ≤ i < count.
+void run_all(const Call& call, int64_t count, std::function<void(int64_t)> task) {
+  auto tasks = std::make_shared<Tasks>();
+  tasks->task = std::move(task);
+  tasks->count = count;
+  for (int64_t helpers = std::min(call.num_threads(), count) - 1; helpers > 0; --helpers) {
+    auto* own = new std::shared_ptr<Tasks>(tasks);
+    if (!call.schedule(Tasks::help, own)) delete own;
+  }
+  tasks->work();
+  std::unique_lock<std::mutex> lock(tasks->mutex);
+  tasks->closed = true;
+  tasks->ended.wait(lock, [&] { return tasks->working == 0; });
 }
 
 // Operands that describe one player's game: decisions, floors (empty for none), terminal nodes and factors.
@@ -494,45 +550,41 @@ struct Player {
   const T* floors;
   Ends<T> ends;
 
-  Player(const Buffers& operands, size_t first, int64_t root_size)
-      : decisions{data<int32_t>(at(operands, first)), at(operands, first).dimensions()[0],
-                  at(operands, first).dimensions()[1]},
-        floors(at(operands, first + 1).element_count() == 0 ? nullptr
-                                                            : data<T>(at(operands, first + 1)) - root_size),
-        ends{data<int32_t>(at(operands, first + 2)), data<T>(at(operands, first + 3)),
-             static_cast<int64_t>(at(operands, first + 2).dimensions()[0])} {}
+  Player(const Call& call, size_t first, int64_t root_size)
+      : decisions{call.data<int32_t>(first), call.operand(first).dimension(0), call.operand(first).dimension(1)},
+        floors(call.operand(first + 1).count() == 0 ? nullptr : call.data<T>(first + 1) - root_size),
+        ends{call.data<int32_t>(first + 2), call.data<T>(first + 3), call.operand(first + 2).dimension(0)} {}
 };
 
 // The payoff gradient of a player; see `pay` in `kernels.py`.
 template <typename T>
-void pay(const Buffers& operands, const Results& results) {
-  const Ends<T> ends = {data<int32_t>(at(operands, 0)), data<T>(at(operands, 1)),
-                        static_cast<int64_t>(at(operands, 0).dimensions()[0])};
-  const Board board = {data<int32_t>(at(operands, 2)), data<int16_t>(at(operands, 3)),
-                       data<uint8_t>(at(operands, 4))};
-  const ffi::AnyBuffer gradient = at(results, 0);
-  std::fill(data<T>(gradient), data<T>(gradient) + gradient.element_count(), T(0));
-  Workspace<T> work(at(operands, 2).dimensions()[0]);
+void pay(const Call& call) {
+  const Ends<T> ends = {call.data<int32_t>(0), call.data<T>(1),
+                        static_cast<int64_t>(call.operand(0).dimension(0))};
+  const Board board = {call.data<int32_t>(2), call.data<int16_t>(3),
+                       call.data<uint8_t>(4)};
+  T* gradient = call.result(0).data<T>();
+  std::fill(gradient, gradient + call.result(0).count(), T(0));
+  Workspace<T> work(call.operand(2).dimension(0));
   work.sort(board);
-  work.pay(board, ends, data<T>(at(operands, 5)), static_cast<const T*>(nullptr), data<T>(gradient));
+  work.pay(board, ends, call.data<T>(5), static_cast<const T*>(nullptr), gradient);
 }
 
 // Iterations of a game; see `iterate` in `kernels.py`.
 template <typename T>
-void iterate(const Buffers& operands, const Results& results) {
-  const Board board = {data<int32_t>(at(operands, 0)), data<int16_t>(at(operands, 1)),
-                       data<uint8_t>(at(operands, 2))};
-  const int64_t hands = at(operands, 0).dimensions()[0];
-  const int32_t* iterations = data<int32_t>(at(operands, 3));
-  const T* rule = data<T>(at(operands, 4));
-  const T* scale[2] = {data<T>(at(operands, 5)), data<T>(at(operands, 6))};
-  const Tolerance<T> tolerance[2] = {{data<T>(at(operands, 7)), false}, {data<T>(at(operands, 8)), false}};
-  const Player<T> players[2] = {{operands, 9, hands}, {operands, 9 + Player<T>::kOperands, hands}};
+void iterate(const Call& call) {
+  const Board board = {call.data<int32_t>(0), call.data<int16_t>(1),
+                       call.data<uint8_t>(2)};
+  const int64_t hands = call.operand(0).dimension(0);
+  const int32_t* iterations = call.data<int32_t>(3);
+  const T* rule = call.data<T>(4);
+  const T* scale[2] = {call.data<T>(5), call.data<T>(6)};
+  const Tolerance<T> tolerance[2] = {{call.data<T>(7), false}, {call.data<T>(8), false}};
+  const Player<T> players[2] = {{call, 9, hands}, {call, 9 + Player<T>::kOperands, hands}};
   constexpr size_t kState = 9 + 2 * Player<T>::kOperands;
   T* state[4][2];  // regrets, strategies, plans and sums of plans
-  for (size_t i = 0; i < 8; ++i) state[i / 2][i % 2] = updated<T>(operands, kState + i, results, i);
-  const int64_t size[2] = {static_cast<int64_t>(at(results, 4).element_count()),
-                           static_cast<int64_t>(at(results, 5).element_count())};
+  for (size_t i = 0; i < 8; ++i) state[i / 2][i % 2] = call.updated(kState + i, i, sizeof(T)).data<T>();
+  const int64_t size[2] = {call.result(4).count(), call.result(5).count()};
   Workspace<T> work(hands);
   work.sort(board);
   std::vector<T> gradient(std::max(size[0], size[1]));
@@ -562,46 +614,49 @@ void iterate(const Buffers& operands, const Results& results) {
   }
 }
 
-// Numbers [blocks, H] of a slice that are stored in 16 bits with a factor for each block, or as they are.
-template <typename S>
+// Numbers [blocks, H] of slices: as they are, or in 16 bits with a factor for each block.
 struct Stored {
-  S* numbers;
-  const ffi::AnyBuffer scale;  // only of 16 bits
-  int64_t size;                // of a slice
+  Buffer numbers, scale;  // both the same without factors
+  int64_t size;                   // of a slice
 
+  // The numbers of a slice: in place if they have the type T, otherwise a copy in `scratch`.
   template <typename T>
-  void read(int64_t slice, int64_t hands, T* to) const {
-    const S* from = numbers + slice * size;
-    for (int64_t block = 0; block * hands < size; ++block) {
-      T factor = 1;
-      if constexpr (std::is_same_v<S, int16_t>) factor = scale_of<T>(slice, hands, block);
-      for (int64_t h = block * hands; h < (block + 1) * hands; ++h) to[h] = factor * static_cast<T>(from[h]);
+  T* read(int64_t slice, int64_t hands, T* scratch) const {
+    const int64_t first = slice * size;
+    if (!numbers.is_compressed() && numbers.is_float() == std::is_same_v<T, float>) return numbers.data<T>() + first;
+    if (!numbers.is_compressed()) {
+      convert(numbers.data<float>() + first, size, T(1), scratch);
+      return scratch;
     }
+    for (int64_t i = first; i < first + size; i += hands) {
+      const T factor = scale.is_float() ? static_cast<T>(scale.data<float>()[i / hands])
+                                       : static_cast<T>(scale.data<double>()[i / hands]);
+      convert(numbers.data<int16_t>() + i, hands, factor, scratch + (i - first));
+    }
+    return scratch;
   }
 
+  // Stores a slice's numbers in 16 bits; `rounding` [H] is added before they are rounded down.
   template <typename T>
-  T scale_of(int64_t slice, int64_t hands, int64_t block) const {
-    const int64_t i = slice * (size / hands) + block;
-    return scale.element_type() == ffi::F32 ? static_cast<T>(data<float>(scale)[i])
-                                            : static_cast<T>(data<double>(scale)[i]);
-  }
-
-  // `rounding` [H] is added before integers are rounded down.
-  template <typename T>
-  void write(int64_t slice, int64_t hands, const T* from, const T* rounding) const {
+  KERNEL void write(int64_t slice, int64_t hands, const T* from, const T* rounding) const {
     constexpr T kMost = 32767;
-    S* to = numbers + slice * size;
-    for (int64_t block = 0; block * hands < size; ++block) {
-      const T* x = from + block * hands;
+    for (int64_t i = 0; i < size; i += hands) {
       T most = 0;
-      for (int64_t h = 0; h < hands; ++h) most = std::max(most, std::abs(x[h]));
+      for (int64_t h = 0; h < hands; ++h) most = std::max(most, std::abs(from[i + h]));
       const T factor = most / kMost, inverse = factor > 0 ? 1 / factor : T(1);
-      data<T>(scale)[slice * (size / hands) + block] = factor;
+      scale.data<T>()[(slice * size + i) / hands] = factor;
+      int16_t* to = numbers.data<int16_t>() + slice * size + i;
       for (int64_t h = 0; h < hands; ++h) {
-        const T rounded = std::floor(x[h] * inverse + rounding[h]);
-        to[block * hands + h] = static_cast<S>(std::min(std::max(rounded, -kMost), kMost));
+        const T rounded = std::floor(from[i + h] * inverse + rounding[h]);
+        to[h] = static_cast<int16_t>(std::min(std::max(rounded, -kMost), kMost));
       }
     }
+  }
+
+ private:
+  template <typename S, typename T>
+  KERNEL static void convert(const S* from, int64_t count, T factor, T* to) {
+    for (int64_t i = 0; i < count; ++i) to[i] = factor * static_cast<T>(from[i]);
   }
 };
 
@@ -619,19 +674,19 @@ struct Slices {
   const T* roots[2];
   int64_t hands, events, outcomes;
 
-  explicit Slices(const Buffers& operands)
-      : cards(data<int32_t>(at(operands, 0))),
-        group(data<int16_t>(at(operands, 1))),
-        held(data<uint8_t>(at(operands, 2))),
-        bounds(data<int32_t>(at(operands, 3))),
-        above(data<int32_t>(at(operands, 4))),
-        chance(data<T>(at(operands, 5))),
-        image(data<int32_t>(at(operands, 6))),
-        images(data<int32_t>(at(operands, 7))),
-        roots{data<T>(at(operands, 8)), data<T>(at(operands, 9))},
-        hands(at(operands, 0).dimensions()[0]),
-        events(at(operands, 8).dimensions()[1]),
-        outcomes(at(operands, 5).dimensions()[2]) {}
+  explicit Slices(const Call& call)
+      : cards(call.data<int32_t>(0)),
+        group(call.data<int16_t>(1)),
+        held(call.data<uint8_t>(2)),
+        bounds(call.data<int32_t>(3)),
+        above(call.data<int32_t>(4)),
+        chance(call.data<T>(5)),
+        image(call.data<int32_t>(6)),
+        images(call.data<int32_t>(7)),
+        roots{call.data<T>(8), call.data<T>(9)},
+        hands(call.operand(0).dimension(0)),
+        events(call.operand(8).dimension(1)),
+        outcomes(call.operand(5).dimension(2)) {}
 
   int64_t count() const { return bounds[1] - bounds[0]; }
   int64_t root_size() const { return events * hands; }
@@ -647,9 +702,9 @@ struct Slices {
   }
 
   // Values [lanes above, K, H] of chance events: sums over all outcomes of the values [count, K, H] of slices.
-  void sum_outcomes(const std::vector<T>& values, const ffi::AnyBuffer& result) const {
-    T* sum = data<T>(result);
-    std::fill(sum, sum + result.element_count(), T(0));
+  void sum_outcomes(const std::vector<T>& values, const Buffer& result) const {
+    T* sum = result.data<T>();
+    std::fill(sum, sum + result.count(), T(0));
     for (int64_t i = 0; i < count(); ++i) {
       const int64_t slice = bounds[0] + i;
       for (int64_t m = 0; m < outcomes; ++m) {
@@ -682,32 +737,34 @@ T* scratch(int64_t size) {
 }
 
 // Updates a player's strategies below chance events; see `update` in `kernels.py`.
-template <typename T, typename S>
-void update(ffi::ThreadPool& pool, const Buffers& operands, const Results& results) {
-  constexpr bool kCompressed = std::is_same_v<S, int16_t>;
-  const Slices<T> slices(operands);
+template <typename T>
+void update(const Call& call) {
+  const Slices<T> slices(call);
   const int64_t hands = slices.hands, roots = slices.root_size();
-  const Player<T> own(operands, 10, roots), other(operands, 10 + Player<T>::kOperands, roots);
-  constexpr size_t kNumbers = 10 + 2 * Player<T>::kOperands, kParts = kCompressed ? 2 : 1;
-  const T* numbers = data<T>(at(operands, kNumbers));
-  const int64_t num_slices = at(operands, kNumbers + 1).dimensions()[0];
-  const auto stored = [&](size_t i, int64_t result) -> Stored<S> {
-    const size_t first = kNumbers + 1 + i * kParts;
-    const int64_t size = at(operands, first).element_count() / num_slices;
-    if (result < 0) return {data<S>(at(operands, first)), at(operands, first + kParts - 1), size};
-    for (size_t part = 0; part < kParts; ++part) updated<char>(operands, first + part, results, result + part);
-    return {data<S>(at(results, result)), at(results, result + kParts - 1), size};
+  const Player<T> own(call, 10, roots), other(call, 10 + Player<T>::kOperands, roots);
+  constexpr size_t kNumbers = 10 + 2 * Player<T>::kOperands;
+  const T* numbers = call.data<T>(kNumbers);
+  const int64_t num_slices = call.operand(kNumbers + 1).dimension(0);
+  const bool is_compressed = call.operand(kNumbers + 1).is_compressed();
+  const size_t parts = is_compressed ? 2 : 1;
+  const auto size_of = [&](size_t i) {
+    return call.operand(kNumbers + 1 + i * parts).count() / num_slices;
   };
-  const Stored<S> regrets = stored(0, 1), sums = stored(1, 1 + kParts), against = stored(2, -1);
+  for (size_t i = 0; i < 2 * parts; ++i)
+    call.updated(kNumbers + 1 + i, 1 + i, is_compressed && i % 2 == 0 ? sizeof(int16_t) : sizeof(T));
+  const Stored regrets = {call.result(1), call.result(parts), size_of(0)};
+  const Stored sums = {call.result(1 + parts), call.result(2 * parts), size_of(1)};
+  const size_t last = kNumbers + 1 + 2 * parts;
+  const Stored against = {call.operand(last), call.operand(last + parts - 1), size_of(2)};
   const T weight = numbers[0];
   const Kept<T> kept = {numbers[1], numbers[2]};
   const Tolerance<T> own_tolerance = {numbers + 3, true}, other_tolerance = {numbers + 4, true};
   std::vector<T> values(slices.count() * roots), rounding(hands);
   for (int64_t h = 0; h < hands; ++h) {
-    const double turn = h * 0.6180339887498949 + numbers[5] * 0.4142135623730951;
+    const double turn = h * kGolden + numbers[5] * kSilver;
     rounding[h] = static_cast<T>(turn - std::floor(turn));
   }
-  run_all(pool, slices.count(), [&](int64_t i) {
+  run_all(call, slices.count(), [&](int64_t i) {
     const int64_t slice = slices.bounds[0] + i;
     Workspace<T>& work = workspace<T>(hands);
     const Board board = slices.board(slice);
@@ -715,20 +772,12 @@ void update(ffi::ThreadPool& pool, const Buffers& operands, const Results& resul
     const int64_t own_all = roots + regrets.size, other_all = roots + against.size;
     T* own_plan = scratch<T>(5 * own_all + 3 * other_all);
     T *own_strategy = own_plan + own_all, *gradient = own_strategy + own_all;
-    T *own_regrets = gradient + own_all, *own_sums = own_regrets + own_all;
-    T *other_plan = own_sums + own_all, *other_strategy = other_plan + other_all;
-    T* other_regrets = other_strategy + other_all;
+    T *other_plan = gradient + 3 * own_all, *other_strategy = other_plan + other_all;
+    T* own_regrets = regrets.read(slice, hands, gradient + own_all) - roots;
+    T* own_sums = sums.read(slice, hands, gradient + 2 * own_all);
+    const T* other_regrets = against.read(slice, hands, other_strategy + other_all) - roots;
     slices.enter(0, slice, own_plan);
     slices.enter(1, slice, other_plan);
-    if constexpr (kCompressed) {
-      regrets.read(slice, hands, own_regrets + roots);
-      sums.read(slice, hands, own_sums + roots);
-      against.read(slice, hands, other_regrets + roots);
-    } else {
-      own_regrets = regrets.numbers + slice * regrets.size - roots;
-      own_sums = sums.numbers + slice * sums.size - roots;
-      other_regrets = against.numbers + slice * against.size - roots;
-    }
     for (int64_t d = 0; d < own.decisions.count; ++d)
       match(own.decisions, d, hands, own_regrets, own_tolerance, own.floors, own_strategy, work.a.data());
     for (int64_t d = 0; d < other.decisions.count; ++d)
@@ -736,7 +785,7 @@ void update(ffi::ThreadPool& pool, const Buffers& operands, const Results& resul
             work.a.data());
     follow(own.decisions, hands, own_strategy, own_plan);
     follow(other.decisions, hands, other_strategy, other_plan);
-    for (int64_t j = roots; j < own_all; ++j) own_sums[j] += weight * own_plan[j];
+    for (int64_t j = 0; j < sums.size; ++j) own_sums[j] += weight * own_plan[roots + j];
     std::fill(gradient, gradient + own_all, T(0));
     work.pay(board, own.ends, other_plan, static_cast<const T*>(nullptr), gradient);
     for (int64_t d = own.decisions.count - 1; d >= 0; --d) {
@@ -745,30 +794,30 @@ void update(ffi::ThreadPool& pool, const Buffers& operands, const Results& resul
             work.c.data());
     }
     std::copy(gradient, gradient + roots, values.data() + i * roots);
-    if constexpr (kCompressed) {
+    if (is_compressed) {
       regrets.write(slice, hands, own_regrets + roots, rounding.data());
-      sums.write(slice, hands, own_sums + roots, rounding.data());
+      sums.write(slice, hands, own_sums, rounding.data());
     }
   });
-  slices.sum_outcomes(values, at(results, 0));
+  slices.sum_outcomes(values, call.result(0));
 }
 
 // Values of chance events against average strategies; see `values` in `kernels.py`.
-template <typename T, typename S>
-void evaluate(ffi::ThreadPool& pool, const Buffers& operands, const Results& results) {
-  constexpr size_t kParts = std::is_same_v<S, int16_t> ? 2 : 1;
-  const Slices<T> slices(operands);
+template <typename T>
+void evaluate(const Call& call) {
+  const Slices<T> slices(call);
   const int64_t hands = slices.hands, roots = slices.root_size();
-  const Player<T> own(operands, 10, roots), other(operands, 10 + Player<T>::kOperands, roots);
+  const Player<T> own(call, 10, roots), other(call, 10 + Player<T>::kOperands, roots);
   constexpr size_t kSums = 10 + 2 * Player<T>::kOperands;
-  const int64_t num_slices = at(operands, kSums).dimensions()[0];
-  const auto stored = [&](size_t first) -> Stored<S> {
-    return {data<S>(at(operands, first)), at(operands, first + kParts - 1),
-            static_cast<int64_t>(at(operands, first).element_count()) / num_slices};
+  const int64_t num_slices = call.operand(kSums).dimension(0);
+  const size_t parts = call.operand(kSums).is_compressed() ? 2 : 1;
+  const auto stored = [&](size_t first) -> Stored {
+    return {call.operand(first), call.operand(first + parts - 1),
+            call.operand(first).count() / num_slices};
   };
-  const Stored<S> own_sums = stored(kSums), other_sums = stored(kSums + kParts);
+  const Stored own_sums = stored(kSums), other_sums = stored(kSums + parts);
   std::vector<T> best_values(slices.count() * roots), values(slices.count() * roots);
-  run_all(pool, slices.count(), [&](int64_t i) {
+  run_all(call, slices.count(), [&](int64_t i) {
     const int64_t slice = slices.bounds[0] + i;
     Workspace<T>& work = workspace<T>(hands);
     const Board board = slices.board(slice);
@@ -777,8 +826,10 @@ void evaluate(ffi::ThreadPool& pool, const Buffers& operands, const Results& res
     T* own_strategy = scratch<T>(3 * own_all + 2 * other_all);
     T *gradient = own_strategy + own_all, *best = gradient + own_all;
     T *other_strategy = best + own_all, *other_plan = other_strategy + other_all;
-    own_sums.read(slice, hands, own_strategy + roots);
-    other_sums.read(slice, hands, other_strategy + roots);
+    for (const auto& [sums, strategy] : {std::pair(&own_sums, own_strategy), std::pair(&other_sums, other_strategy)}) {
+      const T* weights = sums->read(slice, hands, strategy + roots);
+      if (weights != strategy + roots) std::copy(weights, weights + sums->size, strategy + roots);
+    }
     for (int64_t d = 0; d < own.decisions.count; ++d)
       normalise(own.decisions, d, hands, own.floors, own_strategy, work.a.data(), work.b.data());
     for (int64_t d = 0; d < other.decisions.count; ++d)
@@ -795,52 +846,36 @@ void evaluate(ffi::ThreadPool& pool, const Buffers& operands, const Results& res
     std::copy(best, best + roots, best_values.data() + i * roots);
     std::copy(gradient, gradient + roots, values.data() + i * roots);
   });
-  slices.sum_outcomes(best_values, at(results, 0));
-  slices.sum_outcomes(values, at(results, 1));
+  slices.sum_outcomes(best_values, call.result(0));
+  slices.sum_outcomes(values, call.result(1));
 }
 
-bool is_float(const ffi::AnyBuffer& x) { return x.element_type() == ffi::F32; }
-
-ffi::Error Pay(Buffers operands, Results results) {
-  is_float(at(results, 0)) ? pay<float>(operands, results) : pay<double>(operands, results);
-  return ffi::Error::Success();
-}
-
-ffi::Error Iterate(Buffers operands, Results results) {
-  is_float(at(results, 0)) ? iterate<float>(operands, results) : iterate<double>(operands, results);
-  return ffi::Error::Success();
-}
-
-ffi::Error Update(ffi::ThreadPool pool, Buffers operands, Results results) {
-  const bool compressed = at(results, 1).element_type() == ffi::S16;
-  if (is_float(at(results, 0)))
-    compressed ? update<float, int16_t>(pool, operands, results) : update<float, float>(pool, operands, results);
-  else
-    compressed ? update<double, int16_t>(pool, operands, results)
-               : update<double, double>(pool, operands, results);
-  return ffi::Error::Success();
-}
-
-template <typename T>
-void evaluate_stored(ffi::ThreadPool& pool, const Buffers& operands, const Results& results) {
-  switch (at(operands, 10 + 2 * Player<T>::kOperands).element_type()) {
-    case ffi::S16: return evaluate<T, int16_t>(pool, operands, results);
-    case ffi::F32: return evaluate<T, float>(pool, operands, results);
-    default: return evaluate<T, double>(pool, operands, results);
+// Answers a question about the API's version, or runs a function in the precision of the first result.
+XLA_FFI_Error* answer(XLA_FFI_CallFrame* frame, void (*in_float)(const Call&), void (*in_double)(const Call&)) {
+  XLA_FFI_Extension_Base* extension = frame->extension_start;
+  if (extension != nullptr && extension->type == XLA_FFI_Extension_Metadata) {
+    XLA_FFI_Metadata* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
+    metadata->api_version.major_version = XLA_FFI_API_MAJOR;
+    metadata->api_version.minor_version = XLA_FFI_API_MINOR;
+    metadata->traits = 0;
+    return nullptr;
   }
-}
-
-ffi::Error Evaluate(ffi::ThreadPool pool, Buffers operands, Results results) {
-  is_float(at(results, 0)) ? evaluate_stored<float>(pool, operands, results)
-                           : evaluate_stored<double>(pool, operands, results);
-  return ffi::Error::Success();
+  const Call call = {frame};
+  (call.result(0).is_float() ? in_float : in_double)(call);
+  return nullptr;
 }
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxgadget_pay, Pay, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxgadget_iterate, Iterate, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxgadget_update, Update,
-                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(jaxgadget_evaluate, Evaluate,
-                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
+extern "C" XLA_FFI_Error* jaxgadget_pay(XLA_FFI_CallFrame* frame) {
+  return answer(frame, pay<float>, pay<double>);
+}
+extern "C" XLA_FFI_Error* jaxgadget_iterate(XLA_FFI_CallFrame* frame) {
+  return answer(frame, iterate<float>, iterate<double>);
+}
+extern "C" XLA_FFI_Error* jaxgadget_update(XLA_FFI_CallFrame* frame) {
+  return answer(frame, update<float>, update<double>);
+}
+extern "C" XLA_FFI_Error* jaxgadget_evaluate(XLA_FFI_CallFrame* frame) {
+  return answer(frame, evaluate<float>, evaluate<double>);
+}

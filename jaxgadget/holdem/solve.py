@@ -450,7 +450,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
     def _has_kernel(self, spot_idx: int) -> bool:
         """True if a kernel solves a spot, and others like it, one by one."""
         is_plain = len(self.spots[spot_idx].cards) == 5 and len(self._exchanges[spot_idx]) <= 1
-        return is_plain and follows_from_regrets(self.solver.iterative_rule()) and KERNELS.load()
+        return is_plain and follows_from_regrets(self.solver.iterative_rule()) and KERNELS.is_expected
 
     def _num_pairs(self, numbers: Sequence[int]) -> int:
         """Largest number of pairs of a public node and a hand of spots with trees of one shape."""

@@ -45,6 +45,11 @@ class Native:
         self._lock = threading.Lock()
         self._is_loaded: bool | None = None
 
+    @property
+    def is_expected(self) -> bool:
+        """False if `load` has failed, or will because there is no compiler."""
+        return self._is_loaded if self._is_loaded is not None else _find_compiler() is not None
+
     def load(self) -> bool:
         """True if the functions can be called: compiles them unless that has been tried."""
         with self._lock:
@@ -79,11 +84,9 @@ class Native:
 
 def _compile(source: pathlib.Path) -> pathlib.Path | None:
     """The compiled file, from the user's caches if it is there; None if it cannot be compiled."""
-    if os.environ.get("JAXGADGET_NATIVE", "").lower() in ("0", "false", "no"):
-        return None
     compiler = _find_compiler()
-    if compiler is None or sys.platform == "win32":
-        log.info("No C++ compiler found: XLA's programs do without %s.", source.name)
+    if compiler is None:
+        log.info("No C++ compiler: XLA's programs do without %s.", source.name)
         return None
     # A processor's instructions may be unknown to another one that shares the home folder.
     parts = source.read_text(), compiler, *FLAGS, jax.__version__, platform.machine(), platform.node()
@@ -112,8 +115,11 @@ def _compile(source: pathlib.Path) -> pathlib.Path | None:
 
 
 def _find_compiler() -> str | None:
-    named = os.environ.get("CXX")
-    return named or next(filter(None, map(shutil.which, COMPILERS)), None)
+    """The compiler's command; None if there is none, or native code is disabled."""
+    is_disabled = os.environ.get("JAXGADGET_NATIVE", "").lower() in ("0", "false", "no")
+    if is_disabled or sys.platform == "win32":
+        return None
+    return os.environ.get("CXX") or next(filter(None, map(shutil.which, COMPILERS)), None)
 
 
 @functools.cache
