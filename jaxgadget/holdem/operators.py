@@ -20,7 +20,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -92,9 +92,6 @@ class Folds:
     rest: jax.Array
     held: jax.Array | None = None
 
-    shows: ClassVar[bool] = False
-    """True for showdowns."""
-
     @property
     def growth(self) -> float:
         """Factor of the working memory: 1."""
@@ -159,9 +156,6 @@ class Showdowns:
     hand_of_card: jax.Array
     slot_of_hand: jax.Array
     num_groups: int = dataclasses.field(metadata={"static": True})
-
-    shows: ClassVar[bool] = True
-    """True for showdowns."""
 
     @property
     def growth(self) -> float:
@@ -732,7 +726,8 @@ def ends_of(payoff: HandsPayoff, player: int) -> Ends:
         blocks.append(jnp.stack([own, other], axis=1))
         chips, scale = pays.chips[0, :, 0], payoff.scale[0][group][0]
         folded = -pays.rake[0, :, 0] * scale if isinstance(pays, Raked) else jnp.zeros_like(chips)
-        if pays.tables.shows:
+        tables = cast("Folds | Showdowns | BoardTables", pays.tables)
+        if tables.shows if isinstance(tables, BoardTables) else isinstance(tables, Showdowns):
             factors.append(jnp.stack([chips * scale, folded], axis=1))
         else:
             folded += chips * payoff.scale[player][group][0]

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from jaxgadget.util.arguments import read_number
 from jaxgadget.util.machine import describe_device, find_versions
+from jaxgadget.util.native import find_compiler
 
 
 class CudaRuntime(NamedTuple):
@@ -88,6 +89,7 @@ def describe_installation() -> list[str]:
     lines = [_listed(find_versions(("jax", "jaxlib"))), f"device {describe_device()}"]
     reason = None if (plugin := cuda_plugin()) is None else _why_no_gpu(plugin)
     lines.append(f"plugins: {_listed(find_plugins()) or 'none'}" + (f"; {reason}" if reason else ""))
+    lines.append(f"C++ compiler: {find_compiler() or 'none'}")
     return lines if (driver := driver_version()) is None else [*lines, f"NVIDIA driver {driver}"]
 
 

@@ -48,7 +48,7 @@ class Native:
     @property
     def is_expected(self) -> bool:
         """False if `load` has failed, or will because there is no compiler."""
-        return self._is_loaded if self._is_loaded is not None else _find_compiler() is not None
+        return self._is_loaded if self._is_loaded is not None else find_compiler() is not None
 
     def load(self) -> bool:
         """True if the functions can be called: compiles them unless that has been tried."""
@@ -84,37 +84,37 @@ class Native:
 
 def _compile(source: pathlib.Path) -> pathlib.Path | None:
     """The compiled file, from the user's caches if it is there; None if it cannot be compiled."""
-    compiler = _find_compiler()
+    compiler = find_compiler()
     if compiler is None:
         log.info("No C++ compiler: XLA's programs do without %s.", source.name)
         return None
     # A processor's instructions may be unknown to another one that shares the home folder.
     parts = source.read_text(), compiler, *FLAGS, jax.__version__, platform.machine(), platform.node()
     name = f"{source.stem}-{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}.so"
-    library = _folder() / name
+    library = find_folder() / name
     if library.exists():
         return library
     log.info("Compiling %s.", source.name)
     with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
         made = pathlib.Path(scratch) / name
         arguments = [*FLAGS, f"-I{jax.ffi.include_dir()}", os.fspath(source), "-o", os.fspath(made)]
+        said = ""
         for target in TARGETS:
+            command = [compiler, *filter(None, [target]), *arguments]
             try:
-                command = [compiler, *filter(None, [target]), *arguments]
                 ended = subprocess.run(command, capture_output=True, text=True, check=False)
             except OSError as error:
-                log.warning(
-                    "%s cannot be run: %s. XLA's programs do without %s.", compiler, error, source.name
-                )
-                return None
+                said = f"{compiler} cannot be run: {error.strerror}"
+                break
             if ended.returncode == 0:
                 made.replace(library)
                 return library
-    log.warning("%s does not compile; XLA's programs do without it:\n%s", source.name, ended.stderr)
+            said = ended.stderr
+    log.warning("%s does not compile; XLA's programs do without it:\n%s", source.name, said)
     return None
 
 
-def _find_compiler() -> str | None:
+def find_compiler() -> str | None:
     """The compiler's command; None if there is none, or native code is disabled."""
     is_disabled = os.environ.get("JAXGADGET_NATIVE", "").lower() in ("0", "false", "no")
     if is_disabled or sys.platform == "win32":
@@ -123,7 +123,7 @@ def _find_compiler() -> str | None:
 
 
 @functools.cache
-def _folder() -> pathlib.Path:
+def find_folder() -> pathlib.Path:
     """Folder of compiled files: in the user's caches, or a temporary one if that cannot be written."""
     folder = platformdirs.user_cache_path("jaxgadget", appauthor=False) / "native"
     try:

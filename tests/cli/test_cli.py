@@ -53,10 +53,10 @@ def test_help_and_complaints_need_no_slow_package(arguments: tuple[str, ...]):
 
 def test_version(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "true")
-    first, packages, device, plugins = run("--version").stdout.splitlines()
+    first, packages, device, plugins, compiler = run("--version").stdout.splitlines()
     assert first == f"jaxgadget {jaxgadget.__version__}"
     assert f"jax {jax.__version__}" in packages and device.startswith("device cpu: ")
-    assert plugins.startswith("plugins: ")
+    assert plugins.startswith("plugins: ") and compiler.startswith("C++ compiler: ")
 
 
 def test_games_are_listed():
