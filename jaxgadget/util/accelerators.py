@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from jaxgadget.util.arguments import read_number
 from jaxgadget.util.machine import describe_device, find_versions
-from jaxgadget.util.native import find_compiler
 
 
 class CudaRuntime(NamedTuple):
@@ -85,7 +84,9 @@ def driver_version() -> str | None:
 
 
 def describe_installation() -> list[str]:
-    """Lines with the versions of JAX, its devices, plugins and the driver; imports JAX."""
+    """Lines with the versions of JAX, its devices, plugins, the C++ compiler and the driver; imports JAX."""
+    from jaxgadget.util.native import find_compiler
+
     lines = [_listed(find_versions(("jax", "jaxlib"))), f"device {describe_device()}"]
     reason = None if (plugin := cuda_plugin()) is None else _why_no_gpu(plugin)
     lines.append(f"plugins: {_listed(find_plugins()) or 'none'}" + (f"; {reason}" if reason else ""))
