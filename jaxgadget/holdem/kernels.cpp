@@ -556,20 +556,6 @@ struct Player {
         ends{call.data<int32_t>(first + 2), call.data<T>(first + 3), call.operand(first + 2).dimension(0)} {}
 };
 
-// The payoff gradient of a player; see `pay` in `kernels.py`.
-template <typename T>
-void pay(const Call& call) {
-  const Ends<T> ends = {call.data<int32_t>(0), call.data<T>(1),
-                        static_cast<int64_t>(call.operand(0).dimension(0))};
-  const Board board = {call.data<int32_t>(2), call.data<int16_t>(3),
-                       call.data<uint8_t>(4)};
-  T* gradient = call.result(0).data<T>();
-  std::fill(gradient, gradient + call.result(0).count(), T(0));
-  Workspace<T> work(call.operand(2).dimension(0));
-  work.sort(board);
-  work.pay(board, ends, call.data<T>(5), static_cast<const T*>(nullptr), gradient);
-}
-
 // Iterations of a game; see `iterate` in `kernels.py`.
 template <typename T>
 void iterate(const Call& call) {
@@ -734,6 +720,29 @@ T* scratch(int64_t size) {
   thread_local std::vector<T> kept;
   if (static_cast<int64_t>(kept.size()) < size) kept.resize(size);
   return kept.data();
+}
+
+// The payoff gradient of a player in all lanes; see `pay` in `kernels.py`.
+template <typename T>
+void pay(const Call& call) {
+  const int32_t* blocks = call.data<int32_t>(0);
+  const T *factors = call.data<T>(1), *reach = call.data<T>(5);
+  const int64_t count = call.operand(0).dimension(0), lanes = call.operand(1).dimension(0);
+  const int64_t hands = call.operand(2).dimension(1), boards = call.operand(2).dimension(0);
+  const int64_t other_size = call.operand(5).dimension(0), size = call.result(0).dimension(0);
+  T* gradient = call.result(0).data<T>();
+  run_all(call, lanes, [&](int64_t lane) {
+    Workspace<T>& work = workspace<T>(hands);
+    const int64_t at = boards == 1 ? 0 : lane * hands;
+    const Board board = {call.data<int32_t>(2) + 2 * at, call.data<int16_t>(3) + at, call.data<uint8_t>(4) + at};
+    work.sort(board);
+    T* other = scratch<T>(other_size + size);
+    T* own = other + other_size;
+    for (int64_t i = 0; i < other_size; ++i) other[i] = reach[i * lanes + lane];
+    std::fill(own, own + size, T(0));
+    work.pay(board, {blocks, factors + lane * count * 2, count}, other, static_cast<const T*>(nullptr), own);
+    for (int64_t i = 0; i < size; ++i) gradient[i * lanes + lane] = own[i];
+  });
 }
 
 // Updates a player's strategies below chance events; see `update` in `kernels.py`.

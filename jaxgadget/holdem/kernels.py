@@ -31,12 +31,12 @@ KERNELS = Native(pathlib.Path(__file__).with_name("kernels.cpp"), NAMES)
 
 
 class Board(NamedTuple):
-    """The hands on a board, or on the boards of all slices.
+    """The hands on a board, or on the boards of all lanes or slices.
 
     Attributes:
-      cards: `[H, 2]` cards of each hand.
-      group: `[H]` or `[slices, 1, H]` groups of equal strength, ascending.
-      held: `[H]` or `[slices, 1, H]` True for hands that are possible.
+      cards: `[H, 2]` cards of each hand, of lanes `[lanes, H, 2]`.
+      group: `[H]`, `[lanes, H]` or `[slices, 1, H]` groups of equal strength, ascending.
+      held: `[H]`, `[lanes, H]` or `[slices, 1, H]` True for hands that are possible.
     """
 
     cards: jax.Array
@@ -53,8 +53,8 @@ class Ends(NamedTuple):
 
     Attributes:
       blocks: `[T, 2]` blocks of sequences of the player and of the other.
-      factors: `[T, 2]` factors of the payoff of showdowns, and of pairs of hands without a common card, in
-        the player's utility.
+      factors: `[lanes, T, 2]` factors of the payoff of showdowns, and of pairs of hands with no common card,
+        in the player's utility.
     """
 
     blocks: jax.Array
@@ -77,9 +77,14 @@ def applies(rule: Rule, choices: Sequence[ChoiceRule]) -> bool:
 
 
 def pay(board: Board, ends: Ends, reach: jax.Array, num_sequences: int) -> jax.Array:
-    """`[num_sequences]` payoff gradient of a player, given the other's reach `[S]`."""
-    result = jax.ShapeDtypeStruct((num_sequences,), reach.dtype)
-    return jax.ffi.ffi_call("jaxgadget_pay", result)(*ends, *board.operands(), reach)
+    """`[num_sequences, lanes]` payoff gradient of a player, given the other's reach `[S, lanes]`.
+
+    The board's arrays and the ends' factors have a leading axis of lanes; that of the board may have size 1.
+    """
+    result = jax.ShapeDtypeStruct((num_sequences, reach.shape[1]), reach.dtype)
+    return jax.ffi.ffi_call("jaxgadget_pay", result, vmap_method="sequential")(
+        *ends, *board.operands(), reach
+    )
 
 
 def iterate(

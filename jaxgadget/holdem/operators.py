@@ -635,13 +635,13 @@ class SpotsPayoff:
 
     def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
         """Payoff gradient of a player, given both reaches."""
-        if self.board is None or reach[0].shape[-1] > 1:
+        if self.boards is None:
             return self.hands.gradient(player, reach, state)
 
         def pay(payoff: SpotsPayoff, reach: tuple[jax.Array, jax.Array]) -> jax.Array:
-            assert payoff.board is not None
-            ends = ends_of(payoff.hands, player)
-            return kernels.pay(payoff.board, ends, reach[1 - player][:, 0], len(reach[player]))[:, None]
+            assert payoff.boards is not None
+            ends = ends_of(payoff.hands, player, reach[0].shape[-1])
+            return kernels.pay(payoff.boards, ends, reach[1 - player], len(reach[player]))
 
         def multiply(payoff: SpotsPayoff, reach: tuple[jax.Array, jax.Array]) -> jax.Array:
             return payoff.hands.gradient(player, reach, None)[0]
@@ -664,28 +664,28 @@ class SpotsPayoff:
             side.fixed and terms.scale is not None and terms.body_constant is None
             for side, terms in zip(problem.sides, problem.terms, strict=True)
         )
-        if self.board is None or problem.num_lanes > 1 or not is_plain or not kernels.applies(rule, choices):
+        if self.boards is None or problem.num_lanes > 1 or not is_plain or not kernels.applies(rule, choices):
             return otherwise(*arguments)
         return KERNELS.on_cpu(_iterate, otherwise, *arguments)
 
     @property
-    def board(self) -> Board | None:
-        """The hands on the only river; None if it has other tables, or several."""
+    def boards(self) -> Board | None:
+        """The hands on the river of each lane, or of all; None with other tables, or several rivers."""
         showdowns: Showdowns | None = None
         for pays in self.tables:
             tables = pays.tables
-            if not isinstance(tables, Folds | Showdowns) or math.prod(pays.chips.shape[::2]) > 1:
+            if not isinstance(tables, Folds | Showdowns) or pays.chips.shape[0] > 1:
                 return None
             if isinstance(tables, Showdowns):
                 showdowns = tables
-        if showdowns is None or math.prod(showdowns.group.shape[:2]) > 1:
+        if showdowns is None or showdowns.group.shape[1] > 1:
             return None
-        held = showdowns.folds.held
-        group = showdowns.group[0, 0]
+        held, group = showdowns.folds.held, showdowns.group[:, 0]
+        cards = cards_of(showdowns.slot_of_hand, showdowns.hand_of_card)
         return Board(
-            cards=cards_of(showdowns.slot_of_hand, showdowns.hand_of_card),
+            cards=jnp.broadcast_to(cards, (*group.shape, 2)),
             group=group,
-            held=jnp.ones(group.shape, np.bool_) if held is None else held[0, 0] > 0,
+            held=jnp.broadcast_to(np.True_ if held is None else held[:, 0] > 0, group.shape),
         )
 
     def absolute(self) -> SpotsPayoff:
@@ -713,26 +713,27 @@ class SpotsPayoff:
 
 
 def cards_of(slot_of_hand: jax.Array, hand_of_card: jax.Array) -> jax.Array:
-    """`[H, 2]` cards of each hand, from arrays of `Showdowns`; arbitrary for padding."""
-    return slot_of_hand[0] // hand_of_card.shape[-1]
+    """`[1 or lanes, H, 2]` cards of each hand, from arrays of `Showdowns`; arbitrary for padding."""
+    return slot_of_hand // hand_of_card.shape[-1]
 
 
-def ends_of(payoff: HandsPayoff, player: int) -> Ends:
-    """The terminal nodes of a payoff whose only tables are those of one river, for a player."""
+def ends_of(payoff: HandsPayoff, player: int, lanes: int = 1) -> Ends:
+    """The terminal nodes of a payoff whose tables have one river in each lane, for a player."""
     blocks: list[jax.Array] = []
     factors: list[jax.Array] = []
     for group, pays in enumerate(cast("tuple[Staked | Raked, ...]", payoff.tables)):
         own, other = (payoff.block[each][group][0] for each in (player, 1 - player))
         blocks.append(jnp.stack([own, other], axis=1))
-        chips, scale = pays.chips[0, :, 0], payoff.scale[0][group][0]
-        folded = -pays.rake[0, :, 0] * scale if isinstance(pays, Raked) else jnp.zeros_like(chips)
+        chips, scale = pays.chips[0].T, payoff.scale[0][group]
+        folded = -pays.rake[0].T * scale if isinstance(pays, Raked) else jnp.zeros_like(chips)
         tables = cast("Folds | Showdowns | BoardTables", pays.tables)
         if tables.shows if isinstance(tables, BoardTables) else isinstance(tables, Showdowns):
-            factors.append(jnp.stack([chips * scale, folded], axis=1))
+            each = jnp.stack([chips * scale, folded], axis=2)
         else:
-            folded += chips * payoff.scale[player][group][0]
-            factors.append(jnp.stack([jnp.zeros_like(chips), folded], axis=1))
-    return Ends(blocks=jnp.concatenate(blocks), factors=jnp.concatenate(factors))
+            folded += chips * payoff.scale[player][group]
+            each = jnp.stack([jnp.zeros_like(chips), folded], axis=2)
+        factors.append(jnp.broadcast_to(each, (lanes, *each.shape[1:])))
+    return Ends(blocks=jnp.concatenate(blocks), factors=jnp.concatenate(factors, axis=1))
 
 
 def _iterate(
@@ -740,7 +741,7 @@ def _iterate(
 ) -> State:
     """Iterates a single river by a kernel."""
     payoff = cast("SpotsPayoff", problem.payoff)
-    assert payoff.board is not None
+    assert payoff.boards is not None
     scales = [cast("jax.Array", terms.scale)[:, 0] for terms in problem.terms]
 
     def bodies(pair: tuple[Parts, Parts]) -> tuple[jax.Array, jax.Array]:
@@ -753,7 +754,7 @@ def _iterate(
 
     before = LoopState(*map(bodies, (state.rule, state.strategy, state.plan, state.strategy_sum)))
     after = kernels.iterate(
-        payoff.board,
+        jax.tree.map(lambda x: x[0], payoff.boards),
         [ends_of(payoff.hands, player) for player in (0, 1)],
         [side.body for side in problem.sides],
         [terms.body for terms in problem.terms],

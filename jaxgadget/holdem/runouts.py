@@ -168,7 +168,7 @@ def _described(branches: Branches) -> tuple[Board, list[Ends]]:
     """The boards of all slices of rivers, and both players' terminal nodes."""
     payoff = cast("StreetPayoff", branches.payoff)
     tables = next(pays.tables for pays in cast("Any", payoff.hands.tables) if pays.tables.shows)
-    cards = cards_of(tables.slot_of_hand, tables.hand_of_card)
+    cards = cards_of(tables.slot_of_hand, tables.hand_of_card)[0]
     board = Board(cards=cards, group=branches.lane_data.group, held=branches.held)
     return board, [ends_of(payoff.hands, player) for player in (0, 1)]
 
