@@ -24,6 +24,7 @@ TURN = Spot(board="Td9d6hQc", oop=NARROW[0], ip=NARROW[1], pot=100, stack=300, m
 FLOP = Spot(
     board="Jh7h4h", oop="TT-88,AQs,KQs,JTs,T9s", ip="QQ+,99,AKs,AJs,QJs", pot=100, stack=200, menus=MENU
 )
+WIDE_FLOP = Spot(board="Td9d6h", oop=NARROW[0], ip=NARROW[1], pot=100, stack=200, menus=MENU)
 ITERATIONS = 300
 """Iterations of CFR+ on the first street."""
 
@@ -32,14 +33,17 @@ SMOKE_DEAD = "".join(rank + suit for rank in "234578" for suit in "cdhs") + "6c6
 
 SMOKE = dataclasses.replace(TURN, oop="AA,KK,JTs", ip="QQ,TT,KJs", dead=SMOKE_DEAD)
 
-SPOTS = {spot.board: spot for spot in (TURN, FLOP)}
+SPOTS = {spot.board: spot for spot in (TURN, FLOP, WIDE_FLOP)}
 VALUES = {
     TURN.board: ("equities", "network", "resolved 10", "full solve"),
     FLOP.board: ("equities", "network", "full solve"),
+    WIDE_FLOP.board: ("equities", "network", "full solve"),
 }
 TRAINING = {
     TURN.board: dataclasses.replace(DEFAULT, samples=256, steps=3000),
-    FLOP.board: dataclasses.replace(DEFAULT, samples=64, steps=3000, iterations=30),
+    **dict.fromkeys(
+        (FLOP.board, WIDE_FLOP.board), dataclasses.replace(DEFAULT, samples=64, steps=3000, iterations=30)
+    ),
 }
 
 
