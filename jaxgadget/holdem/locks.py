@@ -87,19 +87,22 @@ class Locked(NamedTuple):
         keys = itertools.product(*((card, -1) for card in cards))
         return tuple(key for key in keys if key in self.fixed[player])
 
-    def floors(self, spot: Spot, player: int, keys: Sequence[Cards] = ((),)) -> FloatArray:
-        """`[C, H]` floors of a player's actions in the order of `action_nodes`: fixed probabilities, or 0.
+    def floors(
+        self, spot: Spot, player: int, keys: Sequence[Cards] = ((),), nodes: IntArray | None = None
+    ) -> FloatArray:
+        """`[C, H]` floors of a player's actions: fixed probabilities, or 0.
 
         Args:
           spot: the spot.
           player: the player.
           keys: keys of the fixed probabilities, all of which hold.
+          nodes: `[C]` nodes after the actions; by default `action_nodes`.
         """
-        nodes = action_nodes(spot.betting.tree, player)
+        nodes = action_nodes(spot.betting.tree, player) if nodes is None else nodes
         floors = np.zeros((len(nodes), len(spot.hands)))
         for key in keys:
             for child, row in self.fixed[player].get(key, {}).items():
-                floors[np.searchsorted(nodes, child)] += np.nan_to_num(row)
+                floors[nodes == child] += np.nan_to_num(row)
         return floors
 
     def is_preserved(self, image: IntArray, card_image: Callable[[int], int]) -> bool:

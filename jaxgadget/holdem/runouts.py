@@ -435,6 +435,7 @@ class Runouts:
         pair: list[LaneFloors | None] = []
         for player in (0, 1):
             row, rows = np.full(self.slices[street_idx].lane.shape, -1, np.int32), list[FloatArray]()
+            nodes = self.streets[street_idx].children(self.spot.street_betting.tree, player)
             found: dict[tuple[Cards, ...], int] = {}
             for place, lane in np.ndenumerate(self.slices[street_idx].lane):
                 cards = self.lanes[street_idx][lane].cards
@@ -442,16 +443,14 @@ class Runouts:
                 if keys and keys not in found:
                     assert locked is not None
                     found[keys] = len(rows)
-                    rows.append(self._fixed(street_idx, player, locked, keys).ravel())
+                    rows.append(self.fixed(player, locked, keys, nodes).ravel())
                 row[place] = found.get(keys, -1)
             pair.append(LaneFloors(rows=on_host(np.stack(rows)), row=on_host(row)) if rows else None)
         return pair[0], pair[1]
 
-    def _fixed(self, street_idx: int, player: int, locked: Locked, keys: Sequence[Cards]) -> FloatArray:
-        """`[C, H]` floors of a player's actions on a street, with the carried hands."""
-        nodes = self.spot.street_betting.tree
-        rows = np.searchsorted(action_nodes(nodes, player), self.streets[street_idx].children(nodes, player))
-        floors = locked.floors(self.spot, player, keys)[rows]
+    def fixed(self, player: int, locked: Locked, keys: Sequence[Cards], nodes: IntArray) -> FloatArray:
+        """`[C, H]` floors as of `Locked.floors`, with the carried hands."""
+        floors = locked.floors(self.spot, player, keys, nodes)
         return np.where(self.hands >= 0, floors[:, np.maximum(self.hands, 0)], 0.0)
 
     def _images(self) -> IntArray:
@@ -638,9 +637,7 @@ class StreetStrategies:
         rows[after] = np.where(mass > 0, rows[after] / np.where(mass > 0, mass, 1), uniform)
         if self.locked is not None:  # a locked strategy that is never reached has no mass
             keys = self.locked.matching(player, runouts.lanes[street_idx][lane].cards)
-            floors = self.locked.floors(runouts.spot, player, keys)
-            fixed = floors[np.searchsorted(action_nodes(nodes, player), after)]
-            fixed = np.where(runouts.hands >= 0, fixed[:, np.maximum(runouts.hands, 0)], 0)
+            fixed = runouts.fixed(player, self.locked, keys, after)
             of_node = np.add.reduceat(fixed, np.cumsum(count) - count, axis=0)[of_parent]
             rows[after] = np.where(of_node > 0.5, fixed, rows[after])
         column = np.full(len(HANDS), -1)
