@@ -229,8 +229,8 @@ class SpotsOptions:
       tree: print the tree that results from the menus, and exit.
       lock: fix strategies at nodes and solve the rest, of all spots: a JSON file with a list of objects such
         as `{"line": "check, bet 100", "strategy": {"fold": 0.5, "call": 0.5}, "hands": "QQ-99"}`. Without
-        `hands` all hands are locked; a line without the dealt card holds for every card. On a flop lines
-        name no cards.
+        `hands` all hands are locked; a line that does not name a dealt card, as `check, check, Ah, bet 100`
+        does, holds for every card.
       leaf: solve the first street of a flop or turn with values of ranges when a card is dealt, and the later
         streets for the ranges that result. `equities`: as if both check there; `resolved:N`: the later
         streets re-solved with N iterations in every update; or the folder of a network, from `train-deals`.

@@ -121,6 +121,26 @@ class BranchState(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class LaneFloors:
+    """Least probabilities of a player's actions in all lanes; lanes with equal ones share a row.
+
+    Attributes:
+      rows: `[F, Q]` the distinct floors.
+      row: `[slices, lanes]` row of each lane; -1 for lanes without floors.
+    """
+
+    rows: jax.Array
+    row: jax.Array
+
+    def choice(self, slice_idx: jax.Array) -> ChoiceRule:
+        """The choice rule in a slice."""
+        row = _get(self.row, slice_idx)
+        floor = take_rows(self.rows, jnp.maximum(row, 0))
+        return ChoiceRule(floor=jnp.where(row[:, None] >= 0, floor, 0).T)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Branches:
     """Games below K public chance events of a game above, with H hands of each player.
 
@@ -129,7 +149,7 @@ class Branches:
       compressed: True if the state is kept in 16 bits.
       rule: the regret-matching rule, not predictive; its numbers are arrays.
       bodies: both players' decisions in a branch, with a root for every chance event and hand.
-      choices: both players' choice rules, the same in all lanes: their arrays are `[Q, 1]`.
+      floors: both players' floors; None for a player without any.
       payoff: the payoff at the terminal nodes of a branch.
       lane_data: data of the payoff by lane, a pytree of arrays `[slices, …]`.
       largest_payoff: for both players the largest absolute payoff of a root within a lane, without the
@@ -152,7 +172,7 @@ class Branches:
     compressed: bool = dataclasses.field(metadata={"static": True})
     rule: RegretMatching
     bodies: tuple[Treeplex, Treeplex]
-    choices: tuple[ChoiceRule, ChoiceRule]
+    floors: tuple[LaneFloors | None, LaneFloors | None]
     payoff: SlicedPayoff
     lane_data: Any
     largest_payoff: tuple[jax.Array, jax.Array]
@@ -218,12 +238,13 @@ class Branches:
     ) -> tuple[jax.Array, BranchState]:
         """`SlicedPayoff.update` by XLA's programs."""
         weight = self.rule.weight(t)
-        own, choice = self.bodies[player], self.choices[player]
+        own = self.bodies[player]
 
         def visit(slice_idx: jax.Array, roots: tuple[jax.Array, jax.Array], state: BranchState) -> Any:
             regrets = [self._read(x, slice_idx, t.dtype) for x in state.regrets]
+            choices = self._choices(slice_idx)
             strategies = [
-                match(body, x, self._tolerance(player, x.dtype), self.choices[player])
+                match(body, x, self._tolerance(player, x.dtype), choices[player])
                 for player, (body, x) in enumerate(zip(self.bodies, regrets, strict=True))
             ]
             below = self._reaches(roots, (strategies[0], strategies[1]))
@@ -233,6 +254,7 @@ class Branches:
                 events, deeper = self.below.update(player, below, state.below, slice_idx, t)
                 gradient, state = gradient + self.below.earned(player, events), state._replace(below=deeper)
             gradient = self._symmetric(slice_idx, gradient)
+            choice = choices[player]
             actions, infosets, values = sweep_up(own, gradient, _expected(choice, strategies[player]))
             learned, _ = self.rule.learn(own, choice, regrets[player], (actions, infosets), t)
             total = self._read(state.strategy_sum[player], slice_idx, t.dtype)
@@ -266,10 +288,11 @@ class Branches:
         """`SlicedPayoff.values` by XLA's programs."""
 
         def visit(slice_idx: jax.Array, roots: tuple[jax.Array, jax.Array], _: None) -> Any:
+            choices = self._choices(slice_idx)
             first, second = (
                 normalise(body, self._read(total, slice_idx, root.dtype), choice)
                 for body, total, root, choice in zip(
-                    self.bodies, state.strategy_sum, roots, self.choices, strict=True
+                    self.bodies, state.strategy_sum, roots, choices, strict=True
                 )
             )
             below = self._reaches(roots, (first, second))
@@ -279,7 +302,7 @@ class Branches:
                 assert state.below is not None
                 events = self.below.values(player, below, state.below, slice_idx)
                 best, played = (gradient + self.below.earned(player, each) for each in events)
-            own, choice, strategy = self.bodies[player], self.choices[player], (first, second)[player]
+            own, choice, strategy = self.bodies[player], choices[player], (first, second)[player]
             best_values = sweep_up(own, best, choice.best)[2]
             return (best_values, sweep_up(own, played, _expected(choice, strategy))[2]), None
 
@@ -294,7 +317,8 @@ class Branches:
         """Bytes of the temporary arrays of a slice and those below it, without the state."""
         actions = sum(body.num_actions for body in self.bodies)
         below = 0 if self.below is None else self.below.num_bytes(itemsize)
-        return below + SLICE_ARRAYS * actions * self.held.shape[1] * itemsize
+        arrays = SLICE_ARRAYS + any(floors is not None for floors in self.floors)
+        return below + arrays * actions * self.held.shape[1] * itemsize
 
     def _read(self, stored: Stored, slice_idx: jax.Array, dtype: Any) -> jax.Array:
         """The numbers `[Q, lanes]` of a slice."""
@@ -340,6 +364,13 @@ class Branches:
             .reshape(-1, lanes_above)
             .T.reshape(lanes_above, num_events, self.hands)
             for x, events in zip(reaches, self.events, strict=True)
+        )
+        return first, second
+
+    def _choices(self, slice_idx: jax.Array) -> tuple[ChoiceRule, ChoiceRule]:
+        """Both players' choice rules in a slice."""
+        first, second = (
+            ChoiceRule() if floors is None else floors.choice(slice_idx) for floors in self.floors
         )
         return first, second
 

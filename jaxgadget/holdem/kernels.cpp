@@ -541,19 +541,32 @@ void run_all(const Call& call, int64_t count, std::function<void(int64_t)> task)
   tasks->ended.wait(lock, [&] { return tasks->working == 0; });
 }
 
-// Operands that describe one player's game: decisions, floors (empty for none), terminal nodes and factors.
+// Operands that describe one player's game: decisions, distinct floors [F, Q], their row in each slice, terminal
+// nodes and factors.
 template <typename T>
 struct Player {
-  static constexpr size_t kOperands = 4;
+  static constexpr size_t kOperands = 5;
 
   Decisions decisions;
-  const T* floors;
   Ends<T> ends;
 
   Player(const Call& call, size_t first, int64_t root_size)
       : decisions{call.data<int32_t>(first), call.operand(first).dimension(0), call.operand(first).dimension(1)},
-        floors(call.operand(first + 1).count() == 0 ? nullptr : call.data<T>(first + 1) - root_size),
-        ends{call.data<int32_t>(first + 2), call.data<T>(first + 3), call.operand(first + 2).dimension(0)} {}
+        ends{call.data<int32_t>(first + 3), call.data<T>(first + 4), call.operand(first + 3).dimension(0)},
+        all_floors(call.data<T>(first + 1)),
+        row(call.operand(first + 1).count() == 0 ? nullptr : call.data<int32_t>(first + 2)),
+        size(call.operand(first + 1).dimension(1)),
+        root_size(root_size) {}
+
+  // The floors in a slice; null for none.
+  const T* floors(int64_t slice) const {
+    return row == nullptr || row[slice] < 0 ? nullptr : all_floors + row[slice] * size - root_size;
+  }
+
+ private:
+  const T* all_floors;
+  const int32_t* row;
+  int64_t size, root_size;
 };
 
 // Iterations of a game; see `iterate` in `kernels.py`.
@@ -584,7 +597,7 @@ void iterate(const Call& call) {
     const Kept<T> kept = {discount(rule[1]), rule[0] != 0 ? T(0) : discount(rule[2])};
     for (int p = 0; p < 2; ++p) {
       const Decisions& own = players[p].decisions;
-      const T* floors = players[p].floors;
+      const T* floors = players[p].floors(0);
       T *regrets = state[0][p] - hands, *strategy = state[1][p] - hands;
       T *plan = state[2][p], *sums = state[3][p];
       for (int64_t i = 0; i < size[p]; ++i) sums[i] += weight * plan[i];
@@ -777,6 +790,7 @@ void update(const Call& call) {
     const int64_t slice = slices.bounds[0] + i;
     Workspace<T>& work = workspace<T>(hands);
     const Board board = slices.board(slice);
+    const T *own_floors = own.floors(slice), *other_floors = other.floors(slice);
     work.sort(board);
     const int64_t own_all = roots + regrets.size, other_all = roots + against.size;
     T* own_plan = scratch<T>(5 * own_all + 3 * other_all);
@@ -788,9 +802,9 @@ void update(const Call& call) {
     slices.enter(0, slice, own_plan);
     slices.enter(1, slice, other_plan);
     for (int64_t d = 0; d < own.decisions.count; ++d)
-      match(own.decisions, d, hands, own_regrets, own_tolerance, own.floors, own_strategy, work.a.data());
+      match(own.decisions, d, hands, own_regrets, own_tolerance, own_floors, own_strategy, work.a.data());
     for (int64_t d = 0; d < other.decisions.count; ++d)
-      match(other.decisions, d, hands, other_regrets, other_tolerance, other.floors, other_strategy,
+      match(other.decisions, d, hands, other_regrets, other_tolerance, other_floors, other_strategy,
             work.a.data());
     follow(own.decisions, hands, own_strategy, own_plan);
     follow(other.decisions, hands, other_strategy, other_plan);
@@ -799,7 +813,7 @@ void update(const Call& call) {
     work.pay(board, own.ends, other_plan, static_cast<const T*>(nullptr), gradient);
     for (int64_t d = own.decisions.count - 1; d >= 0; --d) {
       add_value(own.decisions, d, hands, own_strategy, gradient, work.a.data());
-      learn(own.decisions, d, hands, gradient, work.a.data(), own.floors, kept, own_regrets, work.b.data(),
+      learn(own.decisions, d, hands, gradient, work.a.data(), own_floors, kept, own_regrets, work.b.data(),
             work.c.data());
     }
     std::copy(gradient, gradient + roots, values.data() + i * roots);
@@ -830,6 +844,7 @@ void evaluate(const Call& call) {
     const int64_t slice = slices.bounds[0] + i;
     Workspace<T>& work = workspace<T>(hands);
     const Board board = slices.board(slice);
+    const T *own_floors = own.floors(slice), *other_floors = other.floors(slice);
     work.sort(board);
     const int64_t own_all = roots + own_sums.size, other_all = roots + other_sums.size;
     T* own_strategy = scratch<T>(3 * own_all + 2 * other_all);
@@ -840,16 +855,16 @@ void evaluate(const Call& call) {
       if (weights != strategy + roots) std::copy(weights, weights + sums->size, strategy + roots);
     }
     for (int64_t d = 0; d < own.decisions.count; ++d)
-      normalise(own.decisions, d, hands, own.floors, own_strategy, work.a.data(), work.b.data());
+      normalise(own.decisions, d, hands, own_floors, own_strategy, work.a.data(), work.b.data());
     for (int64_t d = 0; d < other.decisions.count; ++d)
-      normalise(other.decisions, d, hands, other.floors, other_strategy, work.a.data(), work.b.data());
+      normalise(other.decisions, d, hands, other_floors, other_strategy, work.a.data(), work.b.data());
     slices.enter(1, slice, other_plan);
     follow(other.decisions, hands, other_strategy, other_plan);
     std::fill(gradient, gradient + own_all, T(0));
     work.pay(board, own.ends, other_plan, static_cast<const T*>(nullptr), gradient);
     std::copy(gradient, gradient + own_all, best);
     for (int64_t d = own.decisions.count - 1; d >= 0; --d) {
-      add_best(own.decisions, d, hands, own.floors, best, work.a.data(), work.b.data());
+      add_best(own.decisions, d, hands, own_floors, best, work.a.data(), work.b.data());
       add_value(own.decisions, d, hands, own_strategy, gradient, work.a.data());
     }
     std::copy(best, best + roots, best_values.data() + i * roots);

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxgadget.core.branches import Branches, BranchState, Stored
+from jaxgadget.core.branches import Branches, BranchState, LaneFloors, Stored
 from jaxgadget.core.host import slot_counts
 from jaxgadget.core.regret import ChoiceRule, RegretMatching, Rule, follows_from_regrets
 from jaxgadget.core.treeplex import Treeplex
@@ -122,7 +122,9 @@ def iterate(
     ]
     operands += [*scales, *tolerances]
     for body, choice, own in zip(bodies, choices, ends, strict=True):
-        operands += _of_player(body, choice, own, dtype)
+        floor = choice.floor
+        floors = None if floor is None else LaneFloors(rows=floor.T, row=jnp.zeros((1, 1), jnp.int32))
+        operands += _of_player(body, floors, own, dtype)
     arrays, structure = jax.tree.flatten(state)
     results = jax.ffi.ffi_call(
         "jaxgadget_iterate",
@@ -213,14 +215,21 @@ def _slices(
         roots[1 - player],
     ]
     for each in (player, 1 - player):
-        operands += _of_player(branches.bodies[each], branches.choices[each], ends[each], dtype)
+        operands += _of_player(branches.bodies[each], branches.floors[each], ends[each], dtype)
     return operands
 
 
-def _of_player(body: Treeplex, choice: ChoiceRule, ends: Ends, dtype: jnp.dtype) -> list[jax.Array]:
-    """Operands that describe a player's game."""
-    floor = jnp.zeros(0, dtype) if choice.floor is None else choice.floor[:, 0].astype(dtype)
-    return [_decisions(body), floor, ends.blocks.astype(jnp.int32), ends.factors.astype(dtype)]
+def _of_player(body: Treeplex, floors: LaneFloors | None, ends: Ends, dtype: jnp.dtype) -> list[jax.Array]:
+    """Operands that describe a player's game; floors have one lane in a slice."""
+    if floors is None:
+        floors = LaneFloors(rows=jnp.zeros((0, 0)), row=jnp.zeros((0, 1), jnp.int32))
+    return [
+        _decisions(body),
+        floors.rows.astype(dtype),
+        floors.row,
+        ends.blocks.astype(jnp.int32),
+        ends.factors.astype(dtype),
+    ]
 
 
 def _decisions(body: Treeplex) -> jax.Array:

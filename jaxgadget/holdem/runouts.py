@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -13,7 +14,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.core.batch import Batch
-from jaxgadget.core.branches import BranchedPayoff, Branches, BranchState, Compressed, Roots
+from jaxgadget.core.branches import BranchedPayoff, Branches, BranchState, Compressed, LaneFloors, Roots
 from jaxgadget.core.certificate import Certificate, certify_average
 from jaxgadget.core.hands import HandsPayoff, build_hands_payoff
 from jaxgadget.core.host import HandTreeplex
@@ -31,6 +32,7 @@ from jaxgadget.holdem.cards import HANDS, strength_groups
 from jaxgadget.holdem.carried import carried_hands
 from jaxgadget.holdem.isomorphism import IDENTITY, exchanged_hands, find_exchanges
 from jaxgadget.holdem.kernels import KERNELS, Board, Ends
+from jaxgadget.holdem.locks import Cards, Locked
 from jaxgadget.holdem.operators import (
     BoardTables,
     Raked,
@@ -65,10 +67,6 @@ full flop takes 4.1, 3.5, 3.5 and 4.7 s an iteration with 1, 2, 4 and 8 rivers; 
 
 LAUNCHED_LANES = (6, 48)
 """The same on accelerators, where operations have launch overhead."""
-
-
-Floors = tuple[FloatArray | None, FloatArray | None]
-"""Both players' floors of actions, see `Runouts.batch`."""
 
 
 class Boards(NamedTuple):
@@ -160,7 +158,7 @@ class StreetPayoff:
             and branches.orbit is None
             and branches.held.shape[1] == 1
             and any(pays.tables.shows for pays in cast("Any", self.hands.tables))
-            and kernels.applies(branches.rule, branches.choices)
+            and kernels.applies(branches.rule, ())
         )
 
 
@@ -213,35 +211,32 @@ class Runouts:
         """`[H]` the carried hands as indices into `HANDS`, -1 for padding."""
         return np.where(self.hands >= 0, self.spot.hands[self.hands], -1)
 
-    def batch(
-        self, rule: RegretMatching, *, compressed: bool = False, floors: Floors = (None, None)
-    ) -> Batch:
+    def batch(self, rule: RegretMatching, *, compressed: bool = False, locked: Locked | None = None) -> Batch:
         """The game, in float64 and in pots; the reach of a root is its hand's share of the deal.
 
         Args:
           rule: the regret-matching rule.
           compressed: keep regrets and averages of later streets in 16 bits.
-          floors: for both players `[C, h]` floors of actions, by the nodes after them in `street_betting` and
-            for all hands of the spot; None for none. They have the symmetries of `exchanges`.
+          locked: strategies that are fixed; they have the symmetries of `exchanges`.
         """
         with precision(np.float64):
             payoff = BranchedPayoff(
                 ends=self.ends(),
-                branches=self.branches(rule, compressed=compressed, floors=floors),
+                branches=self.branches(rule, compressed=compressed, locked=locked),
                 bounds=self.bounds().absolute(),
                 zero_sum=not self.spot.rake,
                 orbit=self._orbits(0),
             )
-        return self.first_street(payoff, floors=floors)
+        return self.first_street(payoff, locked=locked)
 
     def branches(
-        self, rule: RegretMatching, *, compressed: bool = False, floors: Floors = (None, None)
+        self, rule: RegretMatching, *, compressed: bool = False, locked: Locked | None = None
     ) -> Branches:
         """The streets below the first, in float64 and in pots; arguments as in `batch`."""
         below = None
         with precision(np.float64):
             for street_idx in range(len(self.streets) - 1, 0, -1):
-                below = self._branches(street_idx, rule, below, floors, compressed=compressed)
+                below = self._branches(street_idx, rule, below, locked, compressed=compressed)
         assert below is not None
         return below
 
@@ -269,7 +264,7 @@ class Runouts:
         *,
         payoff_state: Any = None,
         num_lanes: int = 1,
-        floors: Floors = (None, None),
+        locked: Locked | None = None,
     ) -> Batch:
         """The game of the first street, in float64 and in pots.
 
@@ -277,7 +272,7 @@ class Runouts:
           payoff: the payoff of its terminal nodes and of what is below its deals.
           payoff_state: initial state of the payoff.
           num_lanes: number of copies.
-          floors: as in `batch`.
+          locked: as in `batch`.
         """
         num_hands = len(self.hands)
         with precision(np.float64):
@@ -291,6 +286,10 @@ class Runouts:
                 for treeplex in self.streets[0].treeplex
             )
         scales = [np.where(self.hands >= 0, dealt[self.hands], 0.0)[:, None] for dealt in self.spot.dealt]
+        choices = [
+            ChoiceRule(floor=None if floors is None else on_host(np.asarray(floors.rows).T))
+            for floors in self._floors(0, locked)
+        ]
 
         def terms(lanes: IntArray) -> tuple[Terms, Terms]:
             constant = on_host(np.zeros((1, len(lanes))))
@@ -298,9 +297,9 @@ class Runouts:
                 Terms(
                     scale=on_host(np.repeat(scale, len(lanes), axis=1)),
                     constant=constant,
-                    body=self._choice(0, player, floors),
+                    body=choice,
                 )
-                for player, scale in enumerate(scales)
+                for scale, choice in zip(scales, choices, strict=True)
             ]
             return pair[0], pair[1]
 
@@ -368,7 +367,7 @@ class Runouts:
         street_idx: int,
         rule: RegretMatching,
         below: Branches | None,
-        floors: Floors,
+        locked: Locked | None,
         *,
         compressed: bool,
     ) -> Branches:
@@ -415,7 +414,7 @@ class Runouts:
             compressed=compressed,
             rule=jax.tree.map(np.float64, dataclasses.replace(rule, name="")),
             bodies=(first, second),
-            choices=(self._choice(street_idx, 0, floors), self._choice(street_idx, 1, floors)),
+            floors=self._floors(street_idx, locked),
             payoff=self._payoff(street_idx, street.folds, street.showdowns),
             lane_data=Boards(None if group is None else on_host(group)),
             largest_payoff=(on_host(np.asarray(largest[0])), on_host(np.asarray(largest[1]))),
@@ -431,14 +430,28 @@ class Runouts:
             below=below,
         )
 
-    def _choice(self, street_idx: int, player: int, floors: Floors) -> ChoiceRule:
-        """A player's choice rule on a street."""
-        floor, nodes = floors[player], self.spot.street_betting.tree
-        if floor is None:
-            return ChoiceRule()
-        rows = np.searchsorted(action_nodes(nodes, player), self.streets[street_idx].children(nodes, player))
-        carried = np.where(self.hands >= 0, floor[rows][:, np.maximum(self.hands, 0)], 0.0)
-        return ChoiceRule(floor=on_host(carried.reshape(-1, 1)))
+    def _floors(self, street_idx: int, locked: Locked | None) -> tuple[LaneFloors | None, LaneFloors | None]:
+        """Both players' floors on a street, as the locks fix strategies there; None without any."""
+        pair: list[LaneFloors | None] = []
+        for player in (0, 1):
+            row, rows = np.full(self.slices[street_idx].lane.shape, -1, np.int32), list[FloatArray]()
+            nodes = self.streets[street_idx].children(self.spot.street_betting.tree, player)
+            found: dict[tuple[Cards, ...], int] = {}
+            for place, lane in np.ndenumerate(self.slices[street_idx].lane):
+                cards = self.lanes[street_idx][lane].cards
+                keys = () if lane < 0 or locked is None else locked.matching(player, cards)
+                if keys and keys not in found:
+                    assert locked is not None
+                    found[keys] = len(rows)
+                    rows.append(self.fixed(player, locked, keys, nodes).ravel())
+                row[place] = found.get(keys, -1)
+            pair.append(LaneFloors(rows=on_host(np.stack(rows)), row=on_host(row)) if rows else None)
+        return pair[0], pair[1]
+
+    def fixed(self, player: int, locked: Locked, keys: Sequence[Cards], nodes: IntArray) -> FloatArray:
+        """`[C, H]` floors as of `Locked.floors`, with the carried hands."""
+        floors = locked.floors(self.spot, player, keys, nodes)
+        return np.where(self.hands >= 0, floors[:, np.maximum(self.hands, 0)], 0.0)
 
     def _images(self) -> IntArray:
         """`[P, H]` image of every hand under each permutation of suits."""
@@ -508,13 +521,13 @@ class StreetStrategies:
         streets they may be `Compressed`.
       deal_values: for both players `[K, H]` counterfactual values of the first street's deals, with all hands
         that are left on the board and in chips, if both players follow these strategies.
-      floors: both players' locked strategies, as in `Runouts.batch`.
+      locked: strategies that were fixed.
     """
 
     runouts: Runouts
     weights: tuple[tuple[Weights, Weights], ...]
     deal_values: tuple[FloatArray, FloatArray]
-    floors: Floors = (None, None)
+    locked: Locked | None = None
 
     def rows(
         self, player: int, betting: BettingTree, hands: IntArray, dealt: tuple[int, ...] = (), root: int = 0
@@ -560,7 +573,7 @@ class StreetStrategies:
 
     @staticmethod
     def unpack(
-        spot: Spot, exchanges: Sequence[Suits], arrays: Mapping[str, Any], floors: Floors = (None, None)
+        spot: Spot, exchanges: Sequence[Suits], arrays: Mapping[str, Any], locked: Locked | None = None
     ) -> StreetStrategies | None:
         """Restores strategies from the arrays of `pack`; None if there are none.
 
@@ -568,7 +581,7 @@ class StreetStrategies:
           spot: the spot.
           exchanges: permutations of suits by which runouts were merged; empty for none.
           arrays: the arrays.
-          floors: as the attribute.
+          locked: as the attribute.
 
         Raises:
           ValueError: if the arrays have other shapes than strategies of the spot.
@@ -595,7 +608,7 @@ class StreetStrategies:
         expected = len(runouts.streets[0].deals), len(spot.hands)
         if any(own.shape != expected for own in values):
             raise ValueError(f"deals_0 and deals_1 have shapes {values[0].shape}, expected {expected}")
-        return StreetStrategies(runouts=runouts, weights=tuple(weights), deal_values=values, floors=floors)
+        return StreetStrategies(runouts=runouts, weights=tuple(weights), deal_values=values, locked=locked)
 
     def _lane(self, player: int, cards: Sequence[int], hands: IntArray) -> tuple[FloatArray, IntArray]:
         """A player's strategy after some cards, by the node of `street_betting` after each action.
@@ -622,9 +635,9 @@ class StreetStrategies:
         np.add.at(mass, of_parent, rows[after])
         mass, uniform = mass[of_parent], (1 / count)[of_parent, None]
         rows[after] = np.where(mass > 0, rows[after] / np.where(mass > 0, mass, 1), uniform)
-        if (floor := self.floors[player]) is not None:  # a locked strategy that is never reached has no mass
-            fixed = floor[np.searchsorted(action_nodes(nodes, player), after)]
-            fixed = np.where(runouts.hands >= 0, fixed[:, np.maximum(runouts.hands, 0)], 0)
+        if self.locked is not None:  # a locked strategy that is never reached has no mass
+            keys = self.locked.matching(player, runouts.lanes[street_idx][lane].cards)
+            fixed = runouts.fixed(player, self.locked, keys, after)
             of_node = np.add.reduceat(fixed, np.cumsum(count) - count, axis=0)[of_parent]
             rows[after] = np.where(of_node > 0.5, fixed, rows[after])
         column = np.full(len(HANDS), -1)
@@ -633,26 +646,26 @@ class StreetStrategies:
         return rows, column[exchanged_hands(suits)[hands]]
 
 
-def find_merged(
-    spot: Spot, suit_isomorphism: bool | None, floors: Floors = (None, None)
-) -> tuple[Suits, ...]:
+def find_merged(spot: Spot, suit_isomorphism: bool | None, locked: Locked | None = None) -> tuple[Suits, ...]:
     """Permutations of suits by which a spot's hands or runouts are merged; empty if they are not.
 
     Args:
       spot: the spot.
       suit_isomorphism: as in `solve_spots`.
-      floors: both players' floors `[C, h]`, which the permutations preserve, too.
+      locked: the locks of a flop, which the permutations preserve, too.
     """
     if not (spot.is_flop if suit_isomorphism is None else suit_isomorphism):
         return ()
     exchanges = find_exchanges(spot)[0]
-    images = [exchange_hands(spot.hands, suits) for suits in exchanges]
-    valid = tuple(
-        suits
-        for suits, image in zip(exchanges, images, strict=True)
-        if all(floor is None or np.array_equal(floor[:, image], floor) for floor in floors)
-    )
-    return valid if len(valid) > 1 else ()
+    if locked is not None:
+        exchanges = [
+            suits
+            for suits in exchanges
+            if locked.is_preserved(
+                exchange_hands(spot.hands, suits), functools.partial(exchange_card, suits=suits)
+            )
+        ]
+    return tuple(exchanges) if len(exchanges) > 1 else ()
 
 
 def lay_out_streets(spot: Spot, exchanges: Sequence[Suits], sizes: Sequence[int] = SLICE_LANES) -> Runouts:

@@ -449,13 +449,13 @@ class SpotSolution(Explorable):
         """The strategy of the player that acts after a line, as a lock for other solves.
 
         Args:
-          line: actions such as `check, bet 100`; by default the start.
+          line: actions such as `check, bet 100`; by default the start. Where a card is dealt, the line names
+            it, and the lock holds after this card only.
           hands: the hands to lock; by default all.
 
         Raises:
-          ValueError: if no player acts there, or a card is dealt in a line of a flop.
+          ValueError: if no player acts there.
         """
-        self._check_before_deal(line, "lock")
         return Lock(line=line, strategy=self.strategy(line), hands=hands)
 
     def locks_of(self, player: int, line: str = "") -> list[Lock]:
@@ -643,8 +643,7 @@ class SpotSolution(Explorable):
             )
             for number, lock in enumerate(record["locks"])
         )
-        locked = find_locked(spot, locks)
-        floors = (None, None) if locked is None or not spot.is_flop else locked.floors_of_both(spot)
+        locked = find_locked(spot, locks) if spot.is_flop else None
         first, second = record["ev"]
         gain, other_gain = record["gains"]
         free_gain, other_free_gain = record["unlocked_gains"]
@@ -658,7 +657,7 @@ class SpotSolution(Explorable):
             unlocked_gains=(free_gain, other_free_gain),
             state=state,
             streets=StreetStrategies.unpack(
-                spot, find_merged(spot, record.get("merged"), floors), arrays, floors
+                spot, find_merged(spot, record.get("merged"), locked), arrays, locked
             ),
             **{name: record[name] for name in _STORED},
         )

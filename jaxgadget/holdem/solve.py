@@ -42,7 +42,6 @@ from jaxgadget.holdem.runouts import (
     LAUNCHED_LANES,
     SLICE_LANES,
     EvaluatedStreets,
-    Floors,
     StreetStrategies,
     evaluate_streets,
     find_merged,
@@ -194,7 +193,7 @@ def solve_batches(
         compressed=compressed,
         keep_state=keep_state,
     )
-    check_room(batches.spots, solver, suit_isomorphism, compressed=compressed)
+    check_room(batches.spots, solver, suit_isomorphism, compressed=compressed, locked=batches.locked)
     KERNELS.load_ahead()
     return batches.run()
 
@@ -269,15 +268,16 @@ def check_room(
     suit_isomorphism: bool | None = None,
     *,
     compressed: bool = False,
+    locked: Sequence[Locked | None] = (),
 ) -> None:
     """Raises ValueError if a spot needs more memory than is available, before its public tree is built."""
     available = find_memory(solver.placement) if solver.memory_limit is None else solver.memory_limit
     count = functools.cache(count_nodes)
-    for spot_idx, spot in enumerate(spots):
+    for spot_idx, (spot, locks) in enumerate(zip(spots, locked or [None] * len(spots), strict=True)):
         if suit_isomorphism and not spot.is_flop:  # which merges hands
             continue
         itemsize = COMPRESSED_BYTES if compressed else solver.precision.itemsize
-        num_bytes = needed_bytes(spot, itemsize, suit_isomorphism)
+        num_bytes = needed_bytes(spot, itemsize, suit_isomorphism, locks)
         needed = num_bytes(count(spot.rules))
         if available is None or needed <= available:
             continue
@@ -292,18 +292,21 @@ def check_room(
         )
 
 
-def needed_bytes(spot: Spot, itemsize: int, suit_isomorphism: bool | None) -> Callable[[Sequence[int]], int]:
+def needed_bytes(
+    spot: Spot, itemsize: int, suit_isomorphism: bool | None, locked: Locked | None = None
+) -> Callable[[Sequence[int]], int]:
     """Function from numbers of public nodes on each street, below one card of each deal, to least bytes.
 
     Args:
       spot: the spot.
       itemsize: bytes of a number of a flop's state.
       suit_isomorphism: as in `solve_spots`.
+      locked: the locks of a flop.
     """
     hands = carried_hands([spot])
     num_hands = len(spot.hands) if hands is None else hands.shape[1]
     if spot.is_flop:
-        exchanges = find_merged(spot, suit_isomorphism) or (IDENTITY,)
+        exchanges = find_merged(spot, suit_isomorphism, locked) or (IDENTITY,)
         lanes = [len(street) for street in find_lanes(spot.gone, exchanges, len(spot.rules.menus) - 1)]
         each = round(2 * LOOP_FACTOR * num_hands * itemsize)  # regrets and sums of plans
     else:
@@ -332,7 +335,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         self._locks, self._compressed = _locks_by_spot(self.spots, locks), compressed
         if compressed and self.spots and not any(spot.is_flop for spot in self.spots):
             raise ValueError("compressed=True: no spot is a flop; expected a flop, or False")
-        self._locked = [
+        self.locked = [
             find_locked(spot, own, f"locks of spots[{spot_idx}]" if len(spots) > 1 else "locks")
             for spot_idx, (spot, own) in enumerate(zip(self.spots, self._locks, strict=True))
         ]
@@ -341,13 +344,9 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         ):
             raise ValueError("suit_isomorphism=True cannot be combined with locks; leave one of them out")
         self._keep_state, self._begun = keep_state, begun
-        self._floors: list[Floors] = [
-            (None, None) if locked is None or not spot.is_flop else locked.floors_of_both(spot)
-            for spot, locked in zip(self.spots, self._locked, strict=True)
-        ]
         self._exchanges = [
-            find_merged(spot, suit_isomorphism, floors)
-            for spot, floors in zip(self.spots, self._floors, strict=True)
+            find_merged(spot, suit_isomorphism, locked)
+            for spot, locked in zip(self.spots, self.locked, strict=True)
         ]
 
     def describe(self, spot_idx: int) -> str:
@@ -358,7 +357,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             " and its state": self._keep_state,
             " compressed": self._compressed and self.spots[spot_idx].is_flop,
         }
-        locked = self._locked[spot_idx]
+        locked = self.locked[spot_idx]
         locks = "" if locked is None else f" locked {locked.digest}"
         return "".join(note for note, applies in notes.items() if applies) + locks
 
@@ -375,7 +374,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
                 board = spot_idx
             elif len(exchanges) > 1:
                 board = frozenset(spot.cards), frozenset(spot.gone), exchanges
-            is_locked = self._locked[spot_idx] is not None
+            is_locked = self.locked[spot_idx] is not None
             game = spot.betting.shape, board, spot.rake > 0, is_locked
             groups[game, self.target_in_pots(spot_idx)].append(spot_idx)
         batches: list[list[int]] = []
@@ -400,7 +399,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
                 report,
                 self._begun,
                 exchanges,
-                self._floors[numbers[0]],
+                self.locked[numbers[0]],
                 compressed=self._compressed and spot.is_flop,
                 keep_state=self._keep_state,
             )
@@ -409,7 +408,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         if self._solves_alone(numbers):
             solver = dataclasses.replace(solver, chunk=1)
         spots = [self.spots[spot_idx] for spot_idx in numbers]
-        locked = [each for spot_idx in numbers if (each := self._locked[spot_idx]) is not None]
+        locked = [each for spot_idx in numbers if (each := self.locked[spot_idx]) is not None]
         if self._keep_state:
             solved = [_solve_on(spots[0], solver, report, self._begun, locked, merges=merges)]
         else:
@@ -434,7 +433,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         spot = self.spots[spot_idx]
         if spot.is_flop or len(spot.cards) == 5:
             return spot.is_flop
-        is_free = self._locked[spot_idx] is None and not self._exchanges[spot_idx]
+        is_free = self.locked[spot_idx] is None and not self._exchanges[spot_idx]
         return is_free and follows_from_regrets(self.solver.iterative_rule())
 
     def _solves_alone(self, numbers: Sequence[int]) -> bool:
@@ -502,7 +501,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             state=state,
             gains=gains,
             unlocked_gains=unlocked_gains,
-            streets=StreetStrategies.unpack(spot, self._exchanges[spot_idx], arrays, self._floors[spot_idx]),
+            streets=StreetStrategies.unpack(spot, self._exchanges[spot_idx], arrays, self.locked[spot_idx]),
         )
 
 
@@ -695,7 +694,7 @@ def _solve_by_streets(
     report: BatchReport,
     begun: SpotState | None,
     exchanges: Sequence[Suits],
-    floors: Floors = (None, None),
+    locked: Locked | None = None,
     *,
     compressed: bool,
     keep_state: bool,
@@ -710,8 +709,7 @@ def _solve_by_streets(
     sizes = SLICE_LANES if solver.placement.on_cpu else LAUNCHED_LANES
     carried, runouts = carried_hands([spot]), lay_out_streets(spot, exchanges, sizes)
     hands, merges = runouts.hands, len(exchanges) > 0
-    batch = runouts.batch(rule, compressed=compressed, floors=floors)
-    is_locked = any(floor is not None for floor in floors)
+    batch = runouts.batch(rule, compressed=compressed, locked=locked)
     key = fingerprint(batch.problem(), rule) if keep_state else ""
     state = None if begun is None else _continued(spot, begun, key, batch, solver)
 
@@ -722,7 +720,7 @@ def _solve_by_streets(
         payoff_state = payoff_state[0], payoff_state[1].without_regrets()
         later.append(payoff_state[1])
         values = evaluate_streets(ended.in_float64(), sums, payoff_state)
-        if not is_locked:
+        if locked is None:
             return values, values.certificate.guaranteed
         free = jax.tree.map(jax.device_put, runouts.batch(rule, compressed=compressed).problem())
         return values, evaluate_streets(free, sums, payoff_state).certificate.guaranteed
@@ -741,7 +739,7 @@ def _solve_by_streets(
     values[..., hands[real]] = spot.pot * np.stack(deal_values).reshape(2, num_deals, -1)[..., real]
     values *= np.stack(spot.dealt)[:, None]
     strategies = StreetStrategies(
-        runouts=runouts, weights=tuple(weights), deal_values=(values[0], values[1]), floors=floors
+        runouts=runouts, weights=tuple(weights), deal_values=(values[0], values[1]), locked=locked
     )
     held = _carried_by(spot, carried, 0)
     of_lane = jax.tree.map(lambda x: x[..., 0], _worth(certificate))
@@ -755,7 +753,7 @@ def _solve_by_streets(
         of_lane,
         (solver.name, int(solved.iterations[0])),
     )
-    if is_locked:  # in pots and without half of the pot, as in `_in_chips`
+    if locked is not None:  # in pots and without half of the pot, as in `_in_chips`
         first, second = (
             gain + spot.pot * float((own - free)[0, 0])
             for gain, own, free in zip(

@@ -148,5 +148,3 @@ def test_functions_of_listed_trees_refuse_flops():
         translate_solution(solved(), flop())
     with pytest.raises(ValueError, match="a flop, which gadgets cannot re-solve"):
         refine_spots([flop()], blueprints=[solved()])
-    with pytest.raises(ValueError, match="'6d' is a card; on a flop locks hold for every card"):
-        solve_spots([flop()], locks=[jg.Lock(line="check, check, 6d, check", strategy={"check": 1})])

@@ -290,7 +290,11 @@ def test_locks_of_a_solution_are_those_before_a_card(solved: SpotSolution):
     assert {lock.line for lock in locks} == {"check", "bet 10"}
     turn = solved.after("check, check, Ks")
     assert len(turn.locks_of(1)) > len(locks)
-    for method in (solved.lock, solved.node, lambda line: solved.locks_of(1, line)):
+    lock = solved.lock("check, check, Ks, check", "8d7s")
+    assert lock.line == "check, check, Ks, check" and lock.hands == "8d7s"
+    for action, row in turn.strategy("check").items():
+        np.testing.assert_array_equal(lock.strategy[action], row)
+    for method in (solved.node, lambda line: solved.locks_of(1, line)):
         with pytest.raises(ValueError, match=r"on the turn, which has its own tree: expected after\('check"):
             method("check, check, Ks, check")
 
@@ -448,8 +452,6 @@ def test_what_needs_a_listed_tree_is_refused_on_flops(solved: SpotSolution):
     ):
         with pytest.raises(ValueError, match="Td9d6h is a flop"):
             refused()
-    with pytest.raises(ValueError, match="'2d' is a card; on a flop locks hold for every card"):
-        solve_spots([solved.spot], locks=[Lock(line="check, check, 2d", strategy={"check": 1})], iterations=1)
     for algorithm in ("pcfr+",):
         with pytest.raises(ValueError, match="regret matching without predictions"):
             solve_spots([solved.spot], algorithm=algorithm, iterations=1)

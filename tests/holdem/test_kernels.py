@@ -42,6 +42,11 @@ LOCKS = [
     Lock(line="bet 10", strategy={"fold": 1}, hands="KK"),
 ]
 FLOP_LOCK = Lock(line="check", strategy={"check": 0.25, "bet 10": 0.75}, hands="Kh8d")
+CARD_LOCKS = [
+    Lock(line="check, check, Ah, check, check", strategy={"bet 10": 1}),
+    Lock(line="check, check, Ks, check, check, Qc, check", strategy={"check": 1}, hands="8d7s"),
+    Lock(line="bet 10, call, check, check, 7s", strategy={"bet 20": 0.5, "check": 0.5}, hands="KsKh,AhKh"),
+]
 
 
 def solve(
@@ -68,10 +73,12 @@ CASES: dict[str, tuple[Spot, str, list[Lock], dict[str, Any]]] = {
     "locked": (RAKED, "linear-cfr", LOCKS, {}),
     "turn": (TURN, "cfr", [], {}),
     "locked flop": (FLOP, "dcfr", [FLOP_LOCK], {}),
+    "flop locked after cards": (FLOP, "dcfr", CARD_LOCKS, {}),
+    "merged flop locked after a card": (MONOTONE, "dcfr", CARD_LOCKS[:1], {"compressed": True}),
     "16 bits": (FLOP, "dcfr", [], {"compressed": True}),
     "merged runouts": (MONOTONE, "cfr+", [], {"suit_isomorphism": True}),
 }
-QUICK = ("locked", "locked flop")
+QUICK = ("locked", "locked flop")  # the others take more than six seconds
 
 
 @pytest.mark.parametrize(

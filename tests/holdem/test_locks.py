@@ -156,6 +156,12 @@ def test_a_lock_without_a_card_is_for_every_river():
     assert sum(row.sum() for row in floors(0, "bet 60, call, 2s").values()) == 0
 
 
+def test_hands_with_the_card_of_a_line_cannot_be_locked():
+    lock = Lock(line="check, check, As", strategy={"check": 1}, hands="AsKd")
+    with pytest.raises(ValueError, match="hands='AsKd': none is left on 'Td9d6hQcAs'"):
+        find_locked(TURN, [lock])
+
+
 def test_spots_are_locked_one_by_one_or_all_alike():
     """A batch has locked spots and free ones, each with the result that it has alone."""
     spots = [RIVER, dataclasses.replace(RIVER, pot=80), dataclasses.replace(RIVER, pot=70)]

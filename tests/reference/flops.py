@@ -16,13 +16,20 @@ from typing import NamedTuple
 import numpy as np
 from phevaluator import evaluate_cards
 
+from jaxgadget.core.lp.program import Goal
+from jaxgadget.core.lp.solve import solve_program
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.games.hands import HandsGame, PublicLevel, PublicNodes, group_ends
 from jaxgadget.games.sizes import ALL_IN
 from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.cards import HANDS, card_name, hand_name
+from jaxgadget.holdem.locks import Lock
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.spots import Spot
+from jaxgadget.holdem.strategies import action_nodes, rows_to_probabilities
+from jaxgadget.policy.exact import exact_problem
+from jaxgadget.tree.public import public_tree
+from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 DEALS, OVER = 2, 3
@@ -431,3 +438,56 @@ def street_of(solution: SpotSolution, words: Sequence[str]) -> Spot:
     """The flop, or the turn's spot on which a line ends."""
     deal = next((number for number, word in enumerate(words) if is_card(word)), None)
     return solution.spot if deal is None else solution.after(", ".join(words[: deal + 1])).spot
+
+
+def leads_to(line: str, node: Node) -> bool:
+    """True if a line leads to a node; cards that it does not name may be any."""
+    words = [word.strip() for word in line.split(",")] if line else []
+    for word in node.words:
+        if words and words[0] == word:
+            words.pop(0)
+        elif not is_card(word) or (words and is_card(words[0])):
+            return False
+    return not words
+
+
+class FixedAt(NamedTuple):
+    """The locks of a node.
+
+    Attributes:
+      held: `[H]` mask of the locked hands in the acting player's range.
+      strategy: probability `[H]` of each action, 0 with other hands.
+    """
+
+    held: BoolArray
+    strategy: dict[str, FloatArray]
+
+
+def fixed_at(listed: ListedFlop, locks: Sequence[Lock], node: Node) -> FixedAt:
+    """The strategy that locks with numbers and lists of hands fix at a node; no hand is locked twice."""
+    names = [hand_name(hand) for hand in listed.hands[node.actor].tolist()]
+    below = [listed.nodes[child] for child in listed.below[listed.by_line[node.line]]]
+    strategy = {child.words[-1]: np.zeros(len(names)) for child in below}
+    held = np.zeros(len(names), np.bool_)
+    for lock in locks:
+        if leads_to(lock.line, node):
+            own = np.array([lock.hands is None or name in str(lock.hands).split(",") for name in names])
+            assert not (held & own & (listed.possible(node.actor, node.cards) > 0)).any()
+            held |= own
+            for action, probability in lock.strategy.items():
+                strategy[action][own] = probability
+    return FixedAt(held, strategy)
+
+
+def locked_value(listed: ListedFlop, locks: Sequence[Lock]) -> float:
+    """Player 0's value of the locked game in chips, half of the pot subtracted, by a linear program."""
+    tree = public_tree(listed.by_hands())
+    floors: list[FloatArray] = []
+    for player in (0, 1):
+        rows: list[FloatArray] = []
+        for child in action_nodes(tree.nodes, player).tolist():
+            fixed = fixed_at(listed, locks, listed.nodes[listed.parent[child]])
+            rows.append(fixed.strategy[listed.nodes[child].words[-1]])
+        floors.append(rows_to_probabilities(tree, player, np.stack(rows))[:, 0])
+    problem = exact_problem(sequence_form(tree), (floors[0], floors[1]))
+    return float(solve_program(problem, 0, Goal(maximiser=0), name="locked flop").value[0])
