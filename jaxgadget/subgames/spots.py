@@ -465,7 +465,13 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
         return batches
 
     def solve(self, numbers: Sequence[int], solver: Solver, report: Report) -> list[list[SpotRefinement]]:
-        """Solves a batch; the solver's target gap is in pots."""
+        """Solves a batch; the solver's target gap is in pots.
+
+        On a CPU, lanes of turns are solved one by one: seven gadgets on a turn with 2,271 public nodes and 64
+        hands take 1.7 s for 100 iterations in float64 instead of 2.7 s on one core.
+        """
+        if self.solver.placement.on_cpu and len(self.spots[numbers[0]].cards) == 4 and solver.chunk is None:
+            solver = dataclasses.replace(solver, chunk=1)
         members = [self._members[spot_idx] for spot_idx in numbers]
         # The unsafe gadget is the spot itself, and brackets its value.
         gadgets = self._gadgets if Unsafe() in self._gadgets else (*self._gadgets, Unsafe())
