@@ -2,7 +2,7 @@
 
 Published figures beside ours, the cost of an iteration, and a thousand rivers in batches. These run only if
 named: ten thousand rivers, `many_rivers`; flops, `flops`; turns with values of ranges, `leaves`; and rivers
-below a turn re-solved with gadgets, `gadgets`.
+below turns, and turns below a flop, re-solved with gadgets, `gadgets`.
 """
 
 from __future__ import annotations

@@ -25,10 +25,15 @@ def carried_hands(spots: Sequence[Spot]) -> IntArray | None:
     """
     held = np.stack([held_by_either(spot) for spot in spots])
     if same_board(spots):
-        held = held.any(axis=0, keepdims=True)
+        held = np.any(held, axis=0, keepdims=True)
+    return pad_hands(held)
+
+
+def pad_hands(held: BoolArray) -> IntArray | None:
+    """Indices of hands by row, from masks `[rows, all hands]`; result as in `carried_hands`."""
     count = held.sum(axis=1)
-    most, every = -(-int(count.max()) // HANDS_STEP) * HANDS_STEP, len(spots[0].hands)
-    if most >= every:
+    most = -(-int(count.max()) // HANDS_STEP) * HANDS_STEP
+    if most >= held.shape[1]:
         return None
     hands = np.argsort(~held, axis=1, kind="stable")[:, :most]  # carried hands first
     return np.where(np.arange(most) < count[:, None], hands, -1)

@@ -357,6 +357,16 @@ class Runouts:
             suits = tuple(then[suit] for suit in suits)
         return lane, suits
 
+    def find_alike(self, betting: BettingTree, root: int) -> IntArray:
+        """`[n]` node of the spot's `street_betting` in place of each in a tree below its node `root`."""
+        nodes, source = betting.tree, self.spot.street_betting.tree
+        alike = np.full(len(nodes), root)
+        for level in nodes.levels_below():
+            above = nodes.parent[level]
+            slot = np.where(nodes.actor[above] == CHANCE, 0, nodes.slot[level])
+            alike[level] = source.first_child[alike[above]] + slot
+        return alike
+
     def place(self, street_idx: int, lane: int) -> tuple[int, int]:
         """Slice of a street's lane, and the lane's place within it."""
         (row,), (place,) = np.nonzero(self.slices[street_idx].lane == lane)
@@ -544,18 +554,14 @@ class StreetStrategies:
           root: the root's node in the spot's `street_betting`.
         """
         nodes, source = betting.tree, self.runouts.spot.street_betting
-        alike = np.full(len(nodes), root)  # the node of `street_betting` in place of each
-        for level in nodes.levels_below():
-            above = nodes.parent[level]
-            slot = np.where(nodes.actor[above] == CHANCE, 0, nodes.slot[level])
-            alike[level] = source.tree.first_child[alike[above]] + slot
+        alike = self.runouts.find_alike(betting, root)
         children = action_nodes(nodes, player)
         rows = np.repeat(uniform_rows(nodes, player)[:, None], len(hands), axis=1)
         for card in np.unique(betting.card[children]).tolist():
             if betting is source and card >= 0:
                 continue
             own = np.flatnonzero(betting.card[children] == card)
-            lane_rows, column = self._lane(player, (*dealt, card) if card >= 0 else dealt, hands)
+            lane_rows, column = self.lane(player, (*dealt, card) if card >= 0 else dealt, hands)
             carried = np.flatnonzero(column >= 0)
             rows[own[:, None], carried] = lane_rows[alike[children[own]]][:, column[carried]]
         return rows
@@ -610,7 +616,7 @@ class StreetStrategies:
             raise ValueError(f"deals_0 and deals_1 have shapes {values[0].shape}, expected {expected}")
         return StreetStrategies(runouts=runouts, weights=tuple(weights), deal_values=values, locked=locked)
 
-    def _lane(self, player: int, cards: Sequence[int], hands: IntArray) -> tuple[FloatArray, IntArray]:
+    def lane(self, player: int, cards: Sequence[int], hands: IntArray) -> tuple[FloatArray, IntArray]:
         """A player's strategy after some cards, by the node of `street_betting` after each action.
 
         Returns:

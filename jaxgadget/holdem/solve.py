@@ -42,6 +42,7 @@ from jaxgadget.holdem.runouts import (
     LAUNCHED_LANES,
     SLICE_LANES,
     EvaluatedStreets,
+    Runouts,
     StreetStrategies,
     evaluate_streets,
     find_merged,
@@ -577,11 +578,18 @@ def evaluate_spot(spot: Spot, policy: Policy) -> SpotSolution:
     return _of_lane(spot, form, (carried, carried), None, outcome, (policy.labels[0], 0))
 
 
-def policy_to_bodies(policy: Policy) -> tuple[FloatArray, FloatArray]:
-    """Converts a policy of one lane to both players' strategies `[C × H, 1]` in the order of treeplexes."""
+def policy_to_bodies(policy: Policy, hands: IntArray | None = None) -> tuple[FloatArray, FloatArray]:
+    """Converts a policy of one lane to both players' strategies `[C × H, 1]` in the order of treeplexes.
+
+    Args:
+      policy: the policy.
+      hands: `[H]` indices of the hands in the result, -1 for padding; by default all.
+    """
     form = sequence_form(policy.tree)
+    taken = slice(None) if hands is None else hands
     first, second = (
-        rows[body_order(form, player)].reshape(-1, 1) for player, rows in enumerate(policy_to_rows(policy))
+        rows[body_order(form, player)][:, taken].reshape(-1, 1)
+        for player, rows in enumerate(policy_to_rows(policy))
     )
     return first, second
 
@@ -707,8 +715,7 @@ def _solve_by_streets(
             "strategies follow from its regrets, such as 'dcfr' or 'cfr+'"
         )
     sizes = SLICE_LANES if solver.placement.on_cpu else LAUNCHED_LANES
-    carried, runouts = carried_hands([spot]), lay_out_streets(spot, exchanges, sizes)
-    hands, merges = runouts.hands, len(exchanges) > 0
+    runouts, merges = lay_out_streets(spot, exchanges, sizes), len(exchanges) > 0
     batch = runouts.batch(rule, compressed=compressed, locked=locked)
     key = fingerprint(batch.problem(), rule) if keep_state else ""
     state = None if begun is None else _continued(spot, begun, key, batch, solver)
@@ -728,31 +735,10 @@ def _solve_by_streets(
     solved = solve(
         batch, solver, finish, state=state, keep_state=keep_state, report=report, on_check=report.check
     )
-    (certificate, deal_values), unlocked = solved.outcome
-    first, second = (body[None] for body in certificate.strategy)
-    weights, below = [(first, second)], jax.tree.map(np.asarray, later.pop())
-    while below is not None:
-        weights.append(below.strategy_sum)
-        below = below.below
-    num_deals, real = len(runouts.streets[0].deals), hands >= 0
-    values = np.zeros((2, num_deals, len(spot.hands)))
-    values[..., hands[real]] = spot.pot * np.stack(deal_values).reshape(2, num_deals, -1)[..., real]
-    values *= np.stack(spot.dealt)[:, None]
-    strategies = StreetStrategies(
-        runouts=runouts, weights=tuple(weights), deal_values=(values[0], values[1]), locked=locked
-    )
-    held = _carried_by(spot, carried, 0)
-    of_lane = jax.tree.map(lambda x: x[..., 0], _worth(certificate))
-    first, second = (
-        strategies.rows(player, spot.betting, spot.hands[own.hands]) for player, own in enumerate(held)
-    )
-    solution = _in_chips(
-        spot,
-        (first, second),
-        [(own.hands, of_lane.hand_values[player][own.carried_idx]) for player, own in enumerate(held)],
-        of_lane,
-        (solver.name, int(solved.iterations[0])),
-    )
+    evaluated, unlocked = solved.outcome
+    by = solver.name, int(solved.iterations[0])
+    solution = conclude_streets(runouts, evaluated, later.pop(), by, locked)
+    certificate = evaluated.certificate
     if locked is not None:  # in pots and without half of the pot, as in `_in_chips`
         first, second = (
             gain + spot.pot * float((own - free)[0, 0])
@@ -761,8 +747,6 @@ def _solve_by_streets(
             )
         )
         solution = dataclasses.replace(solution, unlocked_gains=(first, second))
-    if spot.is_flop:
-        solution = dataclasses.replace(solution, streets=strategies)
     if solved.state is None:
         return solution
     ended = SpotState(
@@ -773,6 +757,50 @@ def _solve_by_streets(
         arrays=tuple(np.asarray(leaf) for leaf in jax.tree.leaves(solved.state)),
     )
     return dataclasses.replace(solution, state=ended)
+
+
+def conclude_streets(
+    runouts: Runouts,
+    evaluated: EvaluatedStreets,
+    later: BranchState,
+    by: tuple[str, int],
+    locked: Locked | None = None,
+) -> SpotSolution:
+    """The solution of a flop or turn in chips, from the certificate of its strategies.
+
+    Args:
+      runouts: the layout.
+      evaluated: values of the strategies, in pots.
+      later: the strategies on later streets.
+      by: the rule's name, and the number of iterations.
+      locked: as in `Runouts.batch`.
+    """
+    spot, hands, (certificate, deal_values) = runouts.spot, runouts.hands, evaluated
+    first, second = (body[None] for body in certificate.strategy)
+    weights, below = [(first, second)], jax.tree.map(np.asarray, later)
+    while below is not None:
+        weights.append(below.strategy_sum)
+        below = below.below
+    num_deals, real = len(runouts.streets[0].deals), hands >= 0
+    values = np.zeros((2, num_deals, len(spot.hands)))
+    values[..., hands[real]] = spot.pot * np.stack(deal_values).reshape(2, num_deals, -1)[..., real]
+    values *= np.stack(spot.dealt)[:, None]
+    strategies = StreetStrategies(
+        runouts=runouts, weights=tuple(weights), deal_values=(values[0], values[1]), locked=locked
+    )
+    held = _carried_by(spot, carried_hands([spot]), 0)
+    of_lane = jax.tree.map(lambda x: x[..., 0], _worth(certificate))
+    first, second = (
+        strategies.rows(player, spot.betting, spot.hands[own.hands]) for player, own in enumerate(held)
+    )
+    solution = _in_chips(
+        spot,
+        (first, second),
+        [(own.hands, of_lane.hand_values[player][own.carried_idx]) for player, own in enumerate(held)],
+        of_lane,
+        by,
+    )
+    return dataclasses.replace(solution, streets=strategies) if spot.is_flop else solution
 
 
 def _of_batch(

@@ -10,6 +10,7 @@ import jaxgadget as jg
 from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.solve import evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
+from jaxgadget.holdem.strategies import policy_to_rows
 from jaxgadget.holdem.translate import translate_solution
 from jaxgadget.subgames.spots import refine_spots
 from tests.holdem.test_solve import BLUFFS, random_play
@@ -60,6 +61,26 @@ def test_spots_side_by_side_are_those_alone():
             assert one.gap == pytest.approx(other.gap, abs=1e-9)
             assert one.game_value == pytest.approx(other.game_value, abs=1e-9)
             np.testing.assert_allclose(one.best_response, other.best_response, rtol=0, atol=1e-9)
+
+
+def test_a_turn_s_hands_that_need_not_be_carried_change_nothing(monkeypatch: pytest.MonkeyPatch):
+    """Two pairs of ranges on one board, whose batch carries the hands of both."""
+    menus = BetMenu(bets=(1.0,), raises=(), cap=1)
+    turn = Spot(board="Td9d6hQc", oop="AsKd,QsQh:0.5,8c7c", ip="AcKh,8d7d", pot=60, stack=200, menus=menus)
+    spots = [turn, dataclasses.replace(turn, oop="JsJd,KsQs", ip="AhAd:0.3,JcTc")]
+    blueprints = [evaluate_spot(spot, random_play(spot, 3)) for spot in spots]
+    asked: dict[str, Any] = {"gadgets": (jg.Resolving(), jg.MaxMargin()), "iterations": 5, "dtype": "float64"}
+    asked |= {"spots": spots, "blueprints": blueprints, "hands_in_range": True, "player": 1}
+    found = refine_spots(**settings(**asked))
+    monkeypatch.setattr("jaxgadget.subgames.spots.limit_hands", lambda members, player: None)
+    expected = refine_spots(**settings(**asked))
+    for one, other in zip(found.refinements, expected.refinements, strict=True):
+        assert one.gap == pytest.approx(other.gap, abs=1e-9)
+        assert one.refined_exploitability == pytest.approx(other.refined_exploitability, abs=1e-9)
+        np.testing.assert_allclose(one.best_response, other.best_response, rtol=0, atol=1e-9)
+        held = one.spot.range_weights[1] > 0
+        rows = (policy_to_rows(each.policy)[1][:, held] for each in (one, other))
+        np.testing.assert_allclose(*rows, rtol=0, atol=1e-9)
 
 
 def test_a_blueprint_of_another_menu_is_improved_safely():

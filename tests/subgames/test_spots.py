@@ -20,6 +20,7 @@ from jaxgadget.gadgets.games import GadgetGames
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.solve import evaluate_spot
 from jaxgadget.holdem.spots import Spot
+from jaxgadget.holdem.strategies import policy_to_rows
 from jaxgadget.subgames.spots import SpotRefinement, refine_spots
 from jaxgadget.util.locks import hold
 from tests.holdem.enumerated import OnTheWay
@@ -125,6 +126,29 @@ def test_alternative_values_may_be_below_best_responses():
     assert weights[held] @ one.alternative[held] == pytest.approx(float(blueprint().ev[1]))
     assert one.margin == pytest.approx(np.nanmin(one.alternative - one.best_response))
     assert np.isnan(one.exploitability_bound)
+
+
+def test_hands_that_need_not_be_carried_change_nothing(monkeypatch: pytest.MonkeyPatch):
+    """Hands in range: a prior has a number for each hand, whether or not the solve carries it."""
+    weights = np.random.default_rng(0).random(len(SPOT.hands))
+    gadgets = (jg.MaxMargin(jg.ArrayPrior(weights), 0.1),)
+    asked: dict[str, Any] = {"gadgets": gadgets, "player": 1, "iterations": 5, "dtype": "float64"}
+    asked |= {"spots": [SPOT], "blueprints": [blueprint()], "hands_in_range": True}
+    ((found,),) = refine_spots(**settings(**asked))
+    module = importlib.import_module("jaxgadget.subgames.spots")
+    monkeypatch.setattr(module, "limit_hands", lambda members, player: None)
+    ((expected,),) = refine_spots(**settings(**asked))
+    for name, value in expected.to_row().items():
+        assert found.to_row()[name] == (pytest.approx(value, abs=1e-9) if isinstance(value, float) else value)
+    for name in ("alternative", "best_response", "entered"):
+        np.testing.assert_allclose(vars(found)[name], vars(expected)[name], rtol=0, atol=1e-9)
+    held = SPOT.range_weights[1] > 0
+    ours, theirs, kept = (
+        policy_to_rows(policy)[1] for policy in (found.policy, expected.policy, blueprint().policy)
+    )
+    np.testing.assert_allclose(ours[:, held], theirs[:, held], rtol=0, atol=1e-9)
+    others = ~held & (SPOT.range_weights[0] == 0)
+    np.testing.assert_allclose(ours[:, others], kept[:, others], rtol=0, atol=1e-15)
 
 
 def check_equal(found: SpotRefinement, expected: SpotRefinement) -> None:

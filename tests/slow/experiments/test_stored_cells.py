@@ -50,6 +50,7 @@ from jaxgadget import (
     ResolvedValues,
     Resolving,
     UniformPrior,
+    Unsafe,
 )
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.policy.blueprints import make_blueprints
@@ -255,6 +256,12 @@ CELLS: dict[str, Cell] = {
         without=["least", "median"],
         rows={"hands": "167 × 246"},
     ),
+    "holdem/gadgets": Cell(
+        key={"spot": "Ks8h3d3c"},
+        changes={"GADGETS": (Unsafe(),)},
+        tolerance=ITERATED,
+        rows={"blueprint": 5, "player": 0, "gadget": ["blueprint", "unsafe", "optimal continuation"]},
+    ),
     "knowledge/pennies": Cell(key={"num_deals": 6, "known": "order 1", "combine": "together"}),
     "knowledge/sizes": Cell(key={"game": knowledge.liars_dice(4)}),
     "knowledge/cut": Cell(
@@ -425,7 +432,6 @@ LEFT_OUT = {
     },
     "continuation/guard": TIMES,
     "holdem/leaves": "the network's ranges and training take half an hour",
-    "holdem/gadgets": "240 rivers with seven gadgets take minutes for each of its pieces",
     "continuation/networks": "training takes 93 s of processor time, and its errors depend on rounding",
     "nested/throughput": TIMES,
     "nested/paper_sizes": "listing the smaller game takes two minutes and 5 GB, solving it by hands 40 s",
@@ -453,6 +459,7 @@ LONGEST = {
         "continuation/nested",
         "continuation/trunks",
         "holdem/flops",
+        "holdem/gadgets",
         "knowledge/cut",
         "knowledge/larger_generation",
         "knowledge/nested",
