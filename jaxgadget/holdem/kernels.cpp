@@ -68,15 +68,32 @@ inline void transpose(V (&x)[kRows]) {
   }
 }
 
-// A player's decisions with one hand, top-down; each row has the block above, the number of actions, and the
-// block after each action.
+// A decision of a player with all hands. Arrays over its sequences are [blocks, H].
+struct Decision {
+  const int32_t* after;  // block after each action
+  int64_t actions, above, hands;
+
+  // The numbers of an action, of all hands.
+  template <typename T>
+  T* action(T* numbers, int64_t k) const {
+    return numbers + after[k] * hands;
+  }
+  // The numbers of the block above.
+  template <typename T>
+  T* parent(T* numbers) const {
+    return numbers + above * hands;
+  }
+};
+
+// A player's decisions, top-down; each row has the block above, the number of actions, and the block after each.
 struct Decisions {
   const int32_t* rows;
-  int64_t count, stride;
+  int64_t count, stride, hands;
 
-  int32_t above(int64_t i) const { return rows[i * stride]; }
-  int32_t actions(int64_t i) const { return rows[i * stride + 1]; }
-  const int32_t* after(int64_t i) const { return rows + i * stride + 2; }
+  Decision operator[](int64_t i) const {
+    const int32_t* row = rows + i * stride;
+    return {row + 2, row[1], row[0], hands};
+  }
 };
 
 // Terminal nodes: the blocks of the player and of the other, and the factors of showdowns and of pairs of hands
@@ -250,187 +267,167 @@ struct Workspace {
   }
 };
 
+// Passes over a decision follow. Arrays without roots are given by pointers to where the roots would be.
+
 // Discounts of positive and negative regrets.
 template <typename T>
 struct Kept {
   T positive, negative;
 };
 
-// Regrets that count as 0: for each decision and hand, or one number for all.
+// Sums over the actions of a decision.
+template <typename T>
+KERNEL void add_up(const Decision& at, const T* numbers, T* total) {
+  std::fill(total, total + at.hands, T(0));
+  for (int64_t k = 0; k < at.actions; ++k) {
+    const T* x = at.action(numbers, k);
+    for (int64_t h = 0; h < at.hands; ++h) total[h] += x[h];
+  }
+}
+
+// Mixes floors into probabilities; `free` is working memory.
+template <typename T>
+KERNEL void mix_floors(const Decision& at, const T* floors, T* strategy, T* free) {
+  add_up(at, floors, free);
+  for (int64_t k = 0; k < at.actions; ++k) {
+    const T* f = at.action(floors, k);
+    T* s = at.action(strategy, k);
+    for (int64_t h = 0; h < at.hands; ++h) s[h] = std::max(1 - free[h], T(0)) * s[h] + f[h];
+  }
+}
+
+// Regrets that count as 0: of each hand, or one number for all.
 template <typename T>
 struct Tolerance {
   const T* numbers;
   bool is_shared;
 
-  T at(int64_t decision, int64_t hands, int64_t hand) const {
-    return numbers[is_shared ? 0 : decision * hands + hand];
+  Tolerance of_decision(int64_t i, int64_t hands) const {
+    return {is_shared ? numbers : numbers + i * hands, is_shared};
   }
 };
 
-// Arrays over a player's sequences are [blocks, H]. Those without roots are given by pointers to where the roots
-// would be.
-
-// Mixes the floors of a decision into probabilities; without floors they are unchanged.
+// Regret matching.
 template <typename T>
-KERNEL void mix_floors(const Decisions& decisions, int64_t i, int64_t hands, const T* floors, T* strategy, T* free) {
-  if (floors == nullptr) return;
-  std::fill(free, free + hands, T(1));
-  for (int64_t k = 0; k < decisions.actions(i); ++k) {
-    const T* f = floors + decisions.after(i)[k] * hands;
-    for (int64_t h = 0; h < hands; ++h) free[h] -= f[h];
+KERNEL void match(const Decision& at, const T* regrets, Tolerance<T> tolerance, const T* floors, T* strategy,
+                  T* sum) {
+  std::fill(sum, sum + at.hands, T(0));
+  for (int64_t k = 0; k < at.actions; ++k) {
+    const T* r = at.action(regrets, k);
+    for (int64_t h = 0; h < at.hands; ++h) sum[h] += std::max(r[h], T(0));
   }
-  for (int64_t k = 0; k < decisions.actions(i); ++k) {
-    const T* f = floors + decisions.after(i)[k] * hands;
-    T* s = strategy + decisions.after(i)[k] * hands;
-    for (int64_t h = 0; h < hands; ++h) s[h] = std::max(free[h], T(0)) * s[h] + f[h];
-  }
-}
-
-// Regret matching at a decision.
-template <typename T>
-KERNEL void match(const Decisions& decisions, int64_t i, int64_t hands, const T* regrets, Tolerance<T> tolerance,
-           const T* floors, T* strategy, T* sum) {
-  const int32_t* after = decisions.after(i);
-  const int64_t actions = decisions.actions(i);
-  std::fill(sum, sum + hands, T(0));
-  for (int64_t k = 0; k < actions; ++k) {
-    const T* r = regrets + after[k] * hands;
-    for (int64_t h = 0; h < hands; ++h) sum[h] += std::max(r[h], T(0));
-  }
+  const T* least = tolerance.numbers;
   if (tolerance.is_shared)
-    for (int64_t h = 0; h < hands; ++h) sum[h] = sum[h] > tolerance.numbers[0] ? 1 / sum[h] : T(0);
+    for (int64_t h = 0; h < at.hands; ++h) sum[h] = sum[h] > least[0] ? 1 / sum[h] : T(0);
   else
-    for (int64_t h = 0; h < hands; ++h) sum[h] = sum[h] > tolerance.at(i, hands, h) ? 1 / sum[h] : T(0);
-  const T uniform = T(1) / static_cast<T>(actions);
-  for (int64_t k = 0; k < actions; ++k) {
-    const T* r = regrets + after[k] * hands;
-    T* s = strategy + after[k] * hands;
-    for (int64_t h = 0; h < hands; ++h) s[h] = sum[h] > 0 ? std::max(r[h], T(0)) * sum[h] : uniform;
+    for (int64_t h = 0; h < at.hands; ++h) sum[h] = sum[h] > least[h] ? 1 / sum[h] : T(0);
+  const T uniform = T(1) / static_cast<T>(at.actions);
+  for (int64_t k = 0; k < at.actions; ++k) {
+    const T* r = at.action(regrets, k);
+    T* s = at.action(strategy, k);
+    for (int64_t h = 0; h < at.hands; ++h) s[h] = sum[h] > 0 ? std::max(r[h], T(0)) * sum[h] : uniform;
   }
-  mix_floors(decisions, i, hands, floors, strategy, sum);
+  if (floors != nullptr) mix_floors(at, floors, strategy, sum);
 }
 
 // The player's reach of every block below the roots.
 template <typename T>
-KERNEL void follow(const Decisions& decisions, int64_t hands, const T* strategy, T* plan) {
+KERNEL void follow(const Decisions& decisions, const T* strategy, T* plan) {
   for (int64_t i = 0; i < decisions.count; ++i) {
-    const T* above = plan + decisions.above(i) * hands;
-    for (int64_t k = 0; k < decisions.actions(i); ++k) {
-      const T* s = strategy + decisions.after(i)[k] * hands;
-      T* own = plan + decisions.after(i)[k] * hands;
-      for (int64_t h = 0; h < hands; ++h) own[h] = above[h] * s[h];
+    const Decision at = decisions[i];
+    const T* above = at.parent(plan);
+    for (int64_t k = 0; k < at.actions; ++k) {
+      const T* s = at.action(strategy, k);
+      T* own = at.action(plan, k);
+      for (int64_t h = 0; h < at.hands; ++h) own[h] = above[h] * s[h];
     }
   }
 }
 
-// Values of a decision under a strategy, which are added to the block above.
+// Values under a strategy, from those of the actions, and their sum with the block above.
 template <typename T>
-KERNEL void add_value(const Decisions& decisions, int64_t i, int64_t hands, const T* strategy, T* gradient, T* value) {
-  std::fill(value, value + hands, T(0));
-  for (int64_t k = 0; k < decisions.actions(i); ++k) {
-    const T* q = gradient + decisions.after(i)[k] * hands;
-    const T* s = strategy + decisions.after(i)[k] * hands;
-    for (int64_t h = 0; h < hands; ++h) value[h] += s[h] * q[h];
+KERNEL void add_value(const Decision& at, const T* strategy, T* gradient, T* value) {
+  std::fill(value, value + at.hands, T(0));
+  for (int64_t k = 0; k < at.actions; ++k) {
+    const T *q = at.action(gradient, k), *s = at.action(strategy, k);
+    for (int64_t h = 0; h < at.hands; ++h) value[h] += s[h] * q[h];
   }
-  T* above = gradient + decisions.above(i) * hands;
-  for (int64_t h = 0; h < hands; ++h) above[h] += value[h];
+  T* above = at.parent(gradient);
+  for (int64_t h = 0; h < at.hands; ++h) above[h] += value[h];
 }
 
-// Values of a decision under a best response within the floors, which are added to the block above.
+// Values under a best response within the floors, as above; `free` is working memory.
 template <typename T>
-KERNEL void add_best(const Decisions& decisions, int64_t i, int64_t hands, const T* floors, T* gradient, T* value,
-              T* free) {
-  const int32_t* after = decisions.after(i);
-  std::copy(gradient + after[0] * hands, gradient + (after[0] + 1) * hands, value);
-  for (int64_t k = 1; k < decisions.actions(i); ++k) {
-    const T* q = gradient + after[k] * hands;
-    for (int64_t h = 0; h < hands; ++h) value[h] = std::max(value[h], q[h]);
+KERNEL void add_best(const Decision& at, const T* floors, T* gradient, T* value, T* free) {
+  std::copy(at.action(gradient, 0), at.action(gradient, 0) + at.hands, value);
+  for (int64_t k = 1; k < at.actions; ++k) {
+    const T* q = at.action(gradient, k);
+    for (int64_t h = 0; h < at.hands; ++h) value[h] = std::max(value[h], q[h]);
   }
   if (floors != nullptr) {
-    std::fill(free, free + hands, T(1));
-    for (int64_t k = 0; k < decisions.actions(i); ++k) {
-      const T* f = floors + after[k] * hands;
-      for (int64_t h = 0; h < hands; ++h) free[h] -= f[h];
-    }
-    for (int64_t h = 0; h < hands; ++h) value[h] *= free[h];
-    for (int64_t k = 0; k < decisions.actions(i); ++k) {
-      const T *f = floors + after[k] * hands, *q = gradient + after[k] * hands;
-      for (int64_t h = 0; h < hands; ++h) value[h] += f[h] * q[h];
+    add_up(at, floors, free);
+    for (int64_t h = 0; h < at.hands; ++h) value[h] *= 1 - free[h];
+    for (int64_t k = 0; k < at.actions; ++k) {
+      const T *f = at.action(floors, k), *q = at.action(gradient, k);
+      for (int64_t h = 0; h < at.hands; ++h) value[h] += f[h] * q[h];
     }
   }
-  T* above = gradient + decisions.above(i) * hands;
-  for (int64_t h = 0; h < hands; ++h) above[h] += value[h];
+  T* above = at.parent(gradient);
+  for (int64_t h = 0; h < at.hands; ++h) above[h] += value[h];
 }
 
-// Adds the regrets of an iteration at a decision, whose values are given.
+// Adds the regrets of an iteration; `shared` and `free` are working memory.
 template <typename T>
-KERNEL void learn(const Decisions& decisions, int64_t i, int64_t hands, const T* gradient, const T* value,
-           const T* floors, Kept<T> kept, T* regrets, T* shared, T* free) {
-  const int32_t* after = decisions.after(i);
-  if (floors != nullptr) {  // the transpose of mixing them in
-    std::fill(shared, shared + hands, T(0));
-    std::fill(free, free + hands, T(1));
-    for (int64_t k = 0; k < decisions.actions(i); ++k) {
-      const T *f = floors + after[k] * hands, *q = gradient + after[k] * hands;
-      for (int64_t h = 0; h < hands; ++h) {
-        shared[h] += f[h] * (q[h] - value[h]);
-        free[h] -= f[h];
-      }
+KERNEL void learn(const Decision& at, const T* gradient, const T* value, const T* floors, Kept<T> kept, T* regrets,
+                  T* shared, T* free) {
+  if (floors != nullptr) {  // regrets are mapped back by the transpose of mixing floors in
+    add_up(at, floors, free);
+    std::fill(shared, shared + at.hands, T(0));
+    for (int64_t k = 0; k < at.actions; ++k) {
+      const T *f = at.action(floors, k), *q = at.action(gradient, k);
+      for (int64_t h = 0; h < at.hands; ++h) shared[h] += f[h] * (q[h] - value[h]);
     }
   }
-  for (int64_t k = 0; k < decisions.actions(i); ++k) {
-    const T* q = gradient + after[k] * hands;
-    T* r = regrets + after[k] * hands;
+  for (int64_t k = 0; k < at.actions; ++k) {
+    const T* q = at.action(gradient, k);
+    T* r = at.action(regrets, k);
+    const auto add = [&](int64_t h, T regret) {
+      const T total = r[h] + regret;
+      r[h] = total * (total > 0 ? kept.positive : kept.negative);
+    };
     if (floors == nullptr)
-      for (int64_t h = 0; h < hands; ++h) {
-        const T total = r[h] + (q[h] - value[h]);
-        r[h] = total * (total > 0 ? kept.positive : kept.negative);
-      }
+      for (int64_t h = 0; h < at.hands; ++h) add(h, q[h] - value[h]);
     else
-      for (int64_t h = 0; h < hands; ++h) {
-        const T total = r[h] + (free[h] * (q[h] - value[h]) + shared[h]);
-        r[h] = total * (total > 0 ? kept.positive : kept.negative);
-      }
+      for (int64_t h = 0; h < at.hands; ++h) add(h, (1 - free[h]) * (q[h] - value[h]) + shared[h]);
   }
 }
 
-// The average strategy at a decision: weights in the place of `strategy` become probabilities.
-//
-// With floors, only the excess over them is scaled.
+// Weights in the place of `strategy` become probabilities; with floors, only the excess over them is scaled.
+// `sum` and `free` are working memory.
 template <typename T>
-KERNEL void normalise(const Decisions& decisions, int64_t i, int64_t hands, const T* floors, T* strategy, T* sum,
-               T* free) {
-  const int32_t* after = decisions.after(i);
-  const int64_t actions = decisions.actions(i);
-  const T uniform = T(1) / static_cast<T>(actions);
-  const auto add_up = [&](const T* numbers, T* total) {
-    std::fill(total, total + hands, T(0));
-    for (int64_t k = 0; k < actions; ++k) {
-      const T* x = numbers + after[k] * hands;
-      for (int64_t h = 0; h < hands; ++h) total[h] += x[h];
-    }
-  };
-  add_up(strategy, sum);
+KERNEL void normalise(const Decision& at, const T* floors, T* strategy, T* sum, T* free) {
+  const T uniform = T(1) / static_cast<T>(at.actions);
+  add_up(at, static_cast<const T*>(strategy), sum);
   if (floors == nullptr) {
-    for (int64_t k = 0; k < actions; ++k) {
-      T* s = strategy + after[k] * hands;
-      for (int64_t h = 0; h < hands; ++h) s[h] = sum[h] > 0 ? s[h] / sum[h] : uniform;
+    for (int64_t k = 0; k < at.actions; ++k) {
+      T* s = at.action(strategy, k);
+      for (int64_t h = 0; h < at.hands; ++h) s[h] = sum[h] > 0 ? s[h] / sum[h] : uniform;
     }
     return;
   }
-  add_up(floors, free);
-  for (int64_t k = 0; k < actions; ++k) {
-    const T* f = floors + after[k] * hands;
-    T* s = strategy + after[k] * hands;
-    for (int64_t h = 0; h < hands; ++h)
+  add_up(at, floors, free);
+  for (int64_t k = 0; k < at.actions; ++k) {
+    const T* f = at.action(floors, k);
+    T* s = at.action(strategy, k);
+    for (int64_t h = 0; h < at.hands; ++h)
       s[h] = std::max(sum[h] > 0 ? s[h] / sum[h] - f[h] : (1 - free[h]) * uniform, T(0));
   }
-  add_up(strategy, sum);
-  for (int64_t k = 0; k < actions; ++k) {
-    T* s = strategy + after[k] * hands;
-    for (int64_t h = 0; h < hands; ++h) s[h] = sum[h] > 0 ? s[h] / sum[h] : T(0);
+  add_up(at, static_cast<const T*>(strategy), sum);
+  for (int64_t k = 0; k < at.actions; ++k) {
+    T* s = at.action(strategy, k);
+    for (int64_t h = 0; h < at.hands; ++h) s[h] = sum[h] > 0 ? s[h] / sum[h] : T(0);
   }
-  mix_floors(decisions, i, hands, floors, strategy, free);
+  mix_floors(at, floors, strategy, free);
 }
 
 // An array of XLA.
@@ -550,8 +547,9 @@ struct Player {
   Decisions decisions;
   Ends<T> ends;
 
-  Player(const Call& call, size_t first, int64_t root_size)
-      : decisions{call.data<int32_t>(first), call.operand(first).dimension(0), call.operand(first).dimension(1)},
+  Player(const Call& call, size_t first, int64_t hands, int64_t root_size)
+      : decisions{call.data<int32_t>(first), call.operand(first).dimension(0), call.operand(first).dimension(1),
+                  hands},
         ends{call.data<int32_t>(first + 3), call.data<T>(first + 4), call.operand(first + 3).dimension(0)},
         all_floors(call.data<T>(first + 1)),
         row(call.operand(first + 1).count() == 0 ? nullptr : call.data<int32_t>(first + 2)),
@@ -579,7 +577,7 @@ void iterate(const Call& call) {
   const T* rule = call.data<T>(4);
   const T* scale[2] = {call.data<T>(5), call.data<T>(6)};
   const Tolerance<T> tolerance[2] = {{call.data<T>(7), false}, {call.data<T>(8), false}};
-  const Player<T> players[2] = {{call, 9, hands}, {call, 9 + Player<T>::kOperands, hands}};
+  const Player<T> players[2] = {{call, 9, hands, hands}, {call, 9 + Player<T>::kOperands, hands, hands}};
   constexpr size_t kState = 9 + 2 * Player<T>::kOperands;
   T* state[4][2];  // regrets, strategies, plans and sums of plans
   for (size_t i = 0; i < 8; ++i) state[i / 2][i % 2] = call.updated(kState + i, i, sizeof(T)).data<T>();
@@ -604,11 +602,12 @@ void iterate(const Call& call) {
       std::fill(gradient.begin(), gradient.begin() + size[p], T(0));
       work.pay(board, players[p].ends, state[2][1 - p], scale[1 - p], gradient.data());
       for (int64_t i = own.count - 1; i >= 0; --i) {
-        add_value(own, i, hands, strategy, gradient.data(), work.a.data());
-        learn(own, i, hands, gradient.data(), work.a.data(), floors, kept, regrets, work.b.data(), work.c.data());
-        match(own, i, hands, regrets, tolerance[p], floors, strategy, work.a.data());
+        const Decision at = own[i];
+        add_value(at, strategy, gradient.data(), work.a.data());
+        learn(at, gradient.data(), work.a.data(), floors, kept, regrets, work.b.data(), work.c.data());
+        match(at, regrets, tolerance[p].of_decision(i, hands), floors, strategy, work.a.data());
       }
-      follow(own, hands, strategy, plan);
+      follow(own, strategy, plan);
     }
   }
 }
@@ -616,7 +615,7 @@ void iterate(const Call& call) {
 // Numbers [blocks, H] of slices: as they are, or in 16 bits with a factor for each block.
 struct Stored {
   Buffer numbers, scale;  // both the same without factors
-  int64_t size;                   // of a slice
+  int64_t size;           // of a slice
 
   // The numbers of a slice: in place if they have the type T, otherwise a copy in `scratch`.
   template <typename T>
@@ -763,7 +762,7 @@ template <typename T>
 void update(const Call& call) {
   const Slices<T> slices(call);
   const int64_t hands = slices.hands, roots = slices.root_size();
-  const Player<T> own(call, 10, roots), other(call, 10 + Player<T>::kOperands, roots);
+  const Player<T> own(call, 10, hands, roots), other(call, 10 + Player<T>::kOperands, hands, roots);
   constexpr size_t kNumbers = 10 + 2 * Player<T>::kOperands;
   const T* numbers = call.data<T>(kNumbers);
   const int64_t num_slices = call.operand(kNumbers + 1).dimension(0);
@@ -802,19 +801,18 @@ void update(const Call& call) {
     slices.enter(0, slice, own_plan);
     slices.enter(1, slice, other_plan);
     for (int64_t d = 0; d < own.decisions.count; ++d)
-      match(own.decisions, d, hands, own_regrets, own_tolerance, own_floors, own_strategy, work.a.data());
+      match(own.decisions[d], own_regrets, own_tolerance, own_floors, own_strategy, work.a.data());
     for (int64_t d = 0; d < other.decisions.count; ++d)
-      match(other.decisions, d, hands, other_regrets, other_tolerance, other_floors, other_strategy,
-            work.a.data());
-    follow(own.decisions, hands, own_strategy, own_plan);
-    follow(other.decisions, hands, other_strategy, other_plan);
+      match(other.decisions[d], other_regrets, other_tolerance, other_floors, other_strategy, work.a.data());
+    follow(own.decisions, own_strategy, own_plan);
+    follow(other.decisions, other_strategy, other_plan);
     for (int64_t j = 0; j < sums.size; ++j) own_sums[j] += weight * own_plan[roots + j];
     std::fill(gradient, gradient + own_all, T(0));
     work.pay(board, own.ends, other_plan, static_cast<const T*>(nullptr), gradient);
     for (int64_t d = own.decisions.count - 1; d >= 0; --d) {
-      add_value(own.decisions, d, hands, own_strategy, gradient, work.a.data());
-      learn(own.decisions, d, hands, gradient, work.a.data(), own_floors, kept, own_regrets, work.b.data(),
-            work.c.data());
+      const Decision at = own.decisions[d];
+      add_value(at, own_strategy, gradient, work.a.data());
+      learn(at, gradient, work.a.data(), own_floors, kept, own_regrets, work.b.data(), work.c.data());
     }
     std::copy(gradient, gradient + roots, values.data() + i * roots);
     if (is_compressed) {
@@ -830,7 +828,7 @@ template <typename T>
 void evaluate(const Call& call) {
   const Slices<T> slices(call);
   const int64_t hands = slices.hands, roots = slices.root_size();
-  const Player<T> own(call, 10, roots), other(call, 10 + Player<T>::kOperands, roots);
+  const Player<T> own(call, 10, hands, roots), other(call, 10 + Player<T>::kOperands, hands, roots);
   constexpr size_t kSums = 10 + 2 * Player<T>::kOperands;
   const int64_t num_slices = call.operand(kSums).dimension(0);
   const size_t parts = call.operand(kSums).is_compressed() ? 2 : 1;
@@ -850,22 +848,23 @@ void evaluate(const Call& call) {
     T* own_strategy = scratch<T>(3 * own_all + 2 * other_all);
     T *gradient = own_strategy + own_all, *best = gradient + own_all;
     T *other_strategy = best + own_all, *other_plan = other_strategy + other_all;
-    for (const auto& [sums, strategy] : {std::pair(&own_sums, own_strategy), std::pair(&other_sums, other_strategy)}) {
+    for (const auto& [sums, strategy] :
+         {std::pair(&own_sums, own_strategy), std::pair(&other_sums, other_strategy)}) {
       const T* weights = sums->read(slice, hands, strategy + roots);
       if (weights != strategy + roots) std::copy(weights, weights + sums->size, strategy + roots);
     }
     for (int64_t d = 0; d < own.decisions.count; ++d)
-      normalise(own.decisions, d, hands, own_floors, own_strategy, work.a.data(), work.b.data());
+      normalise(own.decisions[d], own_floors, own_strategy, work.a.data(), work.b.data());
     for (int64_t d = 0; d < other.decisions.count; ++d)
-      normalise(other.decisions, d, hands, other_floors, other_strategy, work.a.data(), work.b.data());
+      normalise(other.decisions[d], other_floors, other_strategy, work.a.data(), work.b.data());
     slices.enter(1, slice, other_plan);
-    follow(other.decisions, hands, other_strategy, other_plan);
+    follow(other.decisions, other_strategy, other_plan);
     std::fill(gradient, gradient + own_all, T(0));
     work.pay(board, own.ends, other_plan, static_cast<const T*>(nullptr), gradient);
     std::copy(gradient, gradient + own_all, best);
     for (int64_t d = own.decisions.count - 1; d >= 0; --d) {
-      add_best(own.decisions, d, hands, own_floors, best, work.a.data(), work.b.data());
-      add_value(own.decisions, d, hands, own_strategy, gradient, work.a.data());
+      add_best(own.decisions[d], own_floors, best, work.a.data(), work.b.data());
+      add_value(own.decisions[d], own_strategy, gradient, work.a.data());
     }
     std::copy(best, best + roots, best_values.data() + i * roots);
     std::copy(gradient, gradient + roots, values.data() + i * roots);
