@@ -26,6 +26,7 @@ from jaxgadget.core.regret import ZERO_REGRET, ChoiceRule, RegretMatching, match
 from jaxgadget.core.rows import Sums, array_bytes, take_rows
 from jaxgadget.core.treeplex import Level, Reduce, Treeplex, reach, sum_blocks, sweep_up, take_blocks
 from jaxgadget.util.arrays import IntArray
+from jaxgadget.util.machine import num_cores
 from jaxgadget.util.players import replaced
 
 Roots = tuple[jax.Array, jax.Array]
@@ -318,7 +319,8 @@ class Branches:
         actions = sum(body.num_actions for body in self.bodies)
         below = 0 if self.below is None else self.below.num_bytes(itemsize)
         arrays = SLICE_ARRAYS + any(floors is not None for floors in self.floors)
-        return below + arrays * actions * self.held.shape[1] * itemsize
+        at_once = num_cores() if self.held.shape[1] == 1 else 1  # each core has a slice of a single lane
+        return below + at_once * arrays * actions * self.held.shape[1] * itemsize
 
     def _read(self, stored: Stored, slice_idx: jax.Array, dtype: Any) -> jax.Array:
         """The numbers `[Q, lanes]` of a slice."""
@@ -340,8 +342,7 @@ class Branches:
         rows = new.reshape(-1, self.hands, new.shape[-1])
         scale = jnp.abs(rows).max(axis=1) / MAX_INTEGER
         hand = jnp.arange(self.hands)[:, None] if self.orbit is None else _get(self.orbit, slice_idx).T
-        place = hand.astype(new.dtype) + jnp.arange(new.shape[-1], dtype=new.dtype)[None]
-        rounding = (GOLDEN * place + SILVER * t) % 1
+        rounding = find_rounding(hand, jnp.arange(new.shape[-1])[None], t)
         integers = jnp.floor(rows / jnp.where(scale > 0, scale, 1)[:, None] + rounding[None])
         integers = jnp.clip(integers, -MAX_INTEGER, MAX_INTEGER).astype(jnp.int16).reshape(new.shape)
         return Compressed(
@@ -516,6 +517,12 @@ class BranchedPayoff:
     def take_lanes(self, lanes: IntArray) -> BranchedPayoff:
         """Itself, as there is a single lane."""
         return self
+
+
+def find_rounding(hand: jax.Array, lane: jax.Array, t: jax.Array) -> jax.Array:
+    """Numbers in [0, 1), spread evenly, that are added in iteration `t` before numbers are rounded down."""
+    place = hand.astype(t.dtype) + lane.astype(t.dtype)
+    return (GOLDEN * place + SILVER * t) % 1
 
 
 def copy_to_orbits(gradient: jax.Array, orbit: jax.Array) -> jax.Array:

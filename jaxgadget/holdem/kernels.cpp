@@ -9,9 +9,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -24,9 +26,6 @@ namespace {
 #define KERNEL __attribute__((noinline))
 
 constexpr int kDeck = 52;
-
-// Multiples of these, modulo 1, are spread evenly; as in `core/branches.py`.
-constexpr double kGolden = 0.6180339887498949, kSilver = 0.4142135623730951;
 
 #ifdef __AVX512F__
 constexpr size_t kVectorBytes = 64;
@@ -49,7 +48,7 @@ inline void exchange(V& a, V& b, std::index_sequence<kLane...>) {
   const V first = __builtin_shufflevector(a, b, (kLane & kStep ? n + kLane - kStep : kLane)...);
   const V second = __builtin_shufflevector(a, b, (kLane & kStep ? n + kLane : kLane + kStep)...);
 #else
-  using Mask = std::conditional_t<sizeof(a[0]) == 4, int32_t, int64_t> __attribute__((vector_size(sizeof(V))));
+  typedef std::conditional_t<sizeof(a[0]) == 4, int32_t, int64_t> Mask __attribute__((vector_size(sizeof(V))));
   const V first = __builtin_shuffle(a, b, Mask{(kLane & kStep ? n + kLane - kStep : kLane)...});
   const V second = __builtin_shuffle(a, b, Mask{(kLane & kStep ? n + kLane : kLane + kStep)...});
 #endif
@@ -271,7 +270,7 @@ struct Workspace {
 
 // Discounts of positive and negative regrets.
 template <typename T>
-struct Kept {
+struct Discounts {
   T positive, negative;
 };
 
@@ -378,7 +377,7 @@ KERNEL void add_best(const Decision& at, const T* floors, T* gradient, T* value,
 
 // Adds the regrets of an iteration; `shared` and `free` are working memory.
 template <typename T>
-KERNEL void learn(const Decision& at, const T* gradient, const T* value, const T* floors, Kept<T> kept, T* regrets,
+KERNEL void learn(const Decision& at, const T* gradient, const T* value, const T* floors, Discounts<T> discounts, T* regrets,
                   T* shared, T* free) {
   if (floors != nullptr) {  // regrets are mapped back by the transpose of mixing floors in
     add_up(at, floors, free);
@@ -393,7 +392,7 @@ KERNEL void learn(const Decision& at, const T* gradient, const T* value, const T
     T* r = at.action(regrets, k);
     const auto add = [&](int64_t h, T regret) {
       const T total = r[h] + regret;
-      r[h] = total * (total > 0 ? kept.positive : kept.negative);
+      r[h] = total * (total > 0 ? discounts.positive : discounts.negative);
     };
     if (floors == nullptr)
       for (int64_t h = 0; h < at.hands; ++h) add(h, q[h] - value[h]);
@@ -492,20 +491,38 @@ struct Call {
   }
 };
 
+// Working memory of a thread during a call.
+template <typename T>
+struct Memory {
+  Workspace<T> work;
+  std::vector<T> numbers;
+
+  explicit Memory(int64_t hands) : work(hands) {}
+
+  T* scratch(int64_t size) {
+    if (static_cast<int64_t>(numbers.size()) < size) numbers.resize(size);
+    return numbers.data();
+  }
+};
+
 // Tasks that XLA's threads and the calling thread share.
 //
 // The calling thread does not wait for threads that have not begun, so that it cannot be blocked.
 struct Tasks {
-  std::function<void(int64_t)> task;
-  int64_t count;
+  std::function<void()> work;
   std::atomic<int64_t> next{0};
+  std::atomic<bool> failed{false};
   std::mutex mutex;
   std::condition_variable ended;
   int64_t working = 0;
   bool closed = false;
 
-  void work() {
-    for (int64_t i; (i = next++) < count;) task(i);
+  void run() noexcept {
+    try {
+      work();
+    } catch (...) {  // such as a lack of memory
+      failed = true;
+    }
   }
 
   static void help(void* data) {
@@ -516,26 +533,30 @@ struct Tasks {
       if (tasks.closed) return;
       ++tasks.working;
     }
-    tasks.work();
+    tasks.run();
     std::lock_guard<std::mutex> lock(tasks.mutex);
     --tasks.working;
     tasks.ended.notify_all();
   }
 };
 
-// Runs `task(i)` for 0 ≤ i < count.
-void run_all(const Call& call, int64_t count, std::function<void(int64_t)> task) {
+// Runs `task(memory, i)` for 0 ≤ i < count.
+template <typename T, typename Task>
+void run_all(const Call& call, int64_t count, int64_t hands, const Task& task) {
   auto tasks = std::make_shared<Tasks>();
-  tasks->task = std::move(task);
-  tasks->count = count;
+  tasks->work = [&task, count, hands, shared = tasks.get()] {
+    Memory<T> memory(hands);
+    for (int64_t i; !shared->failed && (i = shared->next++) < count;) task(memory, i);
+  };
   for (int64_t helpers = std::min(call.num_threads(), count) - 1; helpers > 0; --helpers) {
     auto* own = new std::shared_ptr<Tasks>(tasks);
     if (!call.schedule(Tasks::help, own)) delete own;
   }
-  tasks->work();
+  tasks->run();
   std::unique_lock<std::mutex> lock(tasks->mutex);
   tasks->closed = true;
   tasks->ended.wait(lock, [&] { return tasks->working == 0; });
+  if (tasks->failed) throw std::bad_alloc();
 }
 
 // Operands that describe one player's game: decisions, distinct floors [F, Q], their row in each slice, terminal
@@ -585,14 +606,14 @@ void iterate(const Call& call) {
   Workspace<T> work(hands);
   work.sort(board);
   std::vector<T> gradient(std::max(size[0], size[1]));
-  for (int32_t t = iterations[0] + 1; t <= iterations[1]; ++t) {
-    const double number = t;
+  for (int64_t t = int64_t{iterations[0]} + 1; t <= iterations[1]; ++t) {
+    const double number = static_cast<double>(t);
     const T weight = static_cast<T>(std::pow(number, static_cast<double>(rule[3]))) * rule[4];
     const auto discount = [&](T exponent) {
       const double power = std::pow(number, static_cast<double>(exponent));
       return static_cast<T>(std::isinf(exponent) ? 1 : power / (power + 1));
     };
-    const Kept<T> kept = {discount(rule[1]), rule[0] != 0 ? T(0) : discount(rule[2])};
+    const Discounts<T> discounts = {discount(rule[1]), rule[0] != 0 ? T(0) : discount(rule[2])};
     for (int p = 0; p < 2; ++p) {
       const Decisions& own = players[p].decisions;
       const T* floors = players[p].floors(0);
@@ -604,7 +625,7 @@ void iterate(const Call& call) {
       for (int64_t i = own.count - 1; i >= 0; --i) {
         const Decision at = own[i];
         add_value(at, strategy, gradient.data(), work.a.data());
-        learn(at, gradient.data(), work.a.data(), floors, kept, regrets, work.b.data(), work.c.data());
+        learn(at, gradient.data(), work.a.data(), floors, discounts, regrets, work.b.data(), work.c.data());
         match(at, regrets, tolerance[p].of_decision(i, hands), floors, strategy, work.a.data());
       }
       follow(own, strategy, plan);
@@ -719,21 +740,6 @@ struct Slices {
   }
 };
 
-// Memory of a thread; kept, as fresh memory must be mapped page by page.
-template <typename T>
-Workspace<T>& workspace(int64_t hands) {
-  thread_local std::unique_ptr<Workspace<T>> kept;
-  if (kept == nullptr || kept->hands != hands) kept = std::make_unique<Workspace<T>>(hands);
-  return *kept;
-}
-
-template <typename T>
-T* scratch(int64_t size) {
-  thread_local std::vector<T> kept;
-  if (static_cast<int64_t>(kept.size()) < size) kept.resize(size);
-  return kept.data();
-}
-
 // The payoff gradient of a player in all lanes; see `pay` in `kernels.py`.
 template <typename T>
 void pay(const Call& call) {
@@ -743,12 +749,12 @@ void pay(const Call& call) {
   const int64_t hands = call.operand(2).dimension(1), boards = call.operand(2).dimension(0);
   const int64_t other_size = call.operand(5).dimension(0), size = call.result(0).dimension(0);
   T* gradient = call.result(0).data<T>();
-  run_all(call, lanes, [&](int64_t lane) {
-    Workspace<T>& work = workspace<T>(hands);
+  run_all<T>(call, lanes, hands, [&](Memory<T>& memory, int64_t lane) {
+    Workspace<T>& work = memory.work;
     const int64_t at = boards == 1 ? 0 : lane * hands;
     const Board board = {call.data<int32_t>(2) + 2 * at, call.data<int16_t>(3) + at, call.data<uint8_t>(4) + at};
     work.sort(board);
-    T* other = scratch<T>(other_size + size);
+    T* other = memory.scratch(other_size + size);
     T* own = other + other_size;
     for (int64_t i = 0; i < other_size; ++i) other[i] = reach[i * lanes + lane];
     std::fill(own, own + size, T(0));
@@ -765,34 +771,31 @@ void update(const Call& call) {
   const Player<T> own(call, 10, hands, roots), other(call, 10 + Player<T>::kOperands, hands, roots);
   constexpr size_t kNumbers = 10 + 2 * Player<T>::kOperands;
   const T* numbers = call.data<T>(kNumbers);
-  const int64_t num_slices = call.operand(kNumbers + 1).dimension(0);
-  const bool is_compressed = call.operand(kNumbers + 1).is_compressed();
+  const int64_t num_slices = call.operand(kNumbers + 2).dimension(0);
+  const bool is_compressed = call.operand(kNumbers + 2).is_compressed();
   const size_t parts = is_compressed ? 2 : 1;
   const auto size_of = [&](size_t i) {
-    return call.operand(kNumbers + 1 + i * parts).count() / num_slices;
+    return call.operand(kNumbers + 2 + i * parts).count() / num_slices;
   };
   for (size_t i = 0; i < 2 * parts; ++i)
-    call.updated(kNumbers + 1 + i, 1 + i, is_compressed && i % 2 == 0 ? sizeof(int16_t) : sizeof(T));
+    call.updated(kNumbers + 2 + i, 1 + i, is_compressed && i % 2 == 0 ? sizeof(int16_t) : sizeof(T));
   const Stored regrets = {call.result(1), call.result(parts), size_of(0)};
   const Stored sums = {call.result(1 + parts), call.result(2 * parts), size_of(1)};
-  const size_t last = kNumbers + 1 + 2 * parts;
+  const size_t last = kNumbers + 2 + 2 * parts;
   const Stored against = {call.operand(last), call.operand(last + parts - 1), size_of(2)};
   const T weight = numbers[0];
-  const Kept<T> kept = {numbers[1], numbers[2]};
+  const Discounts<T> discounts = {numbers[1], numbers[2]};
   const Tolerance<T> own_tolerance = {numbers + 3, true}, other_tolerance = {numbers + 4, true};
-  std::vector<T> values(slices.count() * roots), rounding(hands);
-  for (int64_t h = 0; h < hands; ++h) {
-    const double turn = h * kGolden + numbers[5] * kSilver;
-    rounding[h] = static_cast<T>(turn - std::floor(turn));
-  }
-  run_all(call, slices.count(), [&](int64_t i) {
+  const T* rounding = call.data<T>(kNumbers + 1);  // [H] added before numbers are rounded down to 16 bits
+  std::vector<T> values(slices.count() * roots);
+  run_all<T>(call, slices.count(), hands, [&](Memory<T>& memory, int64_t i) {
     const int64_t slice = slices.bounds[0] + i;
-    Workspace<T>& work = workspace<T>(hands);
+    Workspace<T>& work = memory.work;
     const Board board = slices.board(slice);
     const T *own_floors = own.floors(slice), *other_floors = other.floors(slice);
     work.sort(board);
     const int64_t own_all = roots + regrets.size, other_all = roots + against.size;
-    T* own_plan = scratch<T>(5 * own_all + 3 * other_all);
+    T* own_plan = memory.scratch(5 * own_all + 3 * other_all);
     T *own_strategy = own_plan + own_all, *gradient = own_strategy + own_all;
     T *other_plan = gradient + 3 * own_all, *other_strategy = other_plan + other_all;
     T* own_regrets = regrets.read(slice, hands, gradient + own_all) - roots;
@@ -812,12 +815,12 @@ void update(const Call& call) {
     for (int64_t d = own.decisions.count - 1; d >= 0; --d) {
       const Decision at = own.decisions[d];
       add_value(at, own_strategy, gradient, work.a.data());
-      learn(at, gradient, work.a.data(), own_floors, kept, own_regrets, work.b.data(), work.c.data());
+      learn(at, gradient, work.a.data(), own_floors, discounts, own_regrets, work.b.data(), work.c.data());
     }
     std::copy(gradient, gradient + roots, values.data() + i * roots);
     if (is_compressed) {
-      regrets.write(slice, hands, own_regrets + roots, rounding.data());
-      sums.write(slice, hands, own_sums, rounding.data());
+      regrets.write(slice, hands, own_regrets + roots, rounding);
+      sums.write(slice, hands, own_sums, rounding);
     }
   });
   slices.sum_outcomes(values, call.result(0));
@@ -838,14 +841,14 @@ void evaluate(const Call& call) {
   };
   const Stored own_sums = stored(kSums), other_sums = stored(kSums + parts);
   std::vector<T> best_values(slices.count() * roots), values(slices.count() * roots);
-  run_all(call, slices.count(), [&](int64_t i) {
+  run_all<T>(call, slices.count(), hands, [&](Memory<T>& memory, int64_t i) {
     const int64_t slice = slices.bounds[0] + i;
-    Workspace<T>& work = workspace<T>(hands);
+    Workspace<T>& work = memory.work;
     const Board board = slices.board(slice);
     const T *own_floors = own.floors(slice), *other_floors = other.floors(slice);
     work.sort(board);
     const int64_t own_all = roots + own_sums.size, other_all = roots + other_sums.size;
-    T* own_strategy = scratch<T>(3 * own_all + 2 * other_all);
+    T* own_strategy = memory.scratch(3 * own_all + 2 * other_all);
     T *gradient = own_strategy + own_all, *best = gradient + own_all;
     T *other_strategy = best + own_all, *other_plan = other_strategy + other_all;
     for (const auto& [sums, strategy] :
@@ -873,32 +876,39 @@ void evaluate(const Call& call) {
   slices.sum_outcomes(values, call.result(1));
 }
 
-// Answers a question about the API's version, or runs a function in the precision of the first result.
-XLA_FFI_Error* answer(XLA_FFI_CallFrame* frame, void (*in_float)(const Call&), void (*in_double)(const Call&)) {
-  XLA_FFI_Extension_Base* extension = frame->extension_start;
+// Tells the version of the interface, or runs a function in the precision of the first result.
+XLA_FFI_Error* run(XLA_FFI_CallFrame* frame, void (*in_float)(const Call&), void (*in_double)(const Call&)) {
+  const auto* extension = frame->extension_start;  // JAX 0.10 and 0.11 name its type differently
   if (extension != nullptr && extension->type == XLA_FFI_Extension_Metadata) {
-    XLA_FFI_Metadata* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
+    XLA_FFI_Metadata* metadata =
+        reinterpret_cast<XLA_FFI_Metadata_Extension*>(frame->extension_start)->metadata;
     metadata->api_version.major_version = XLA_FFI_API_MAJOR;
     metadata->api_version.minor_version = XLA_FFI_API_MINOR;
     metadata->traits = 0;
     return nullptr;
   }
   const Call call = {frame};
-  (call.result(0).is_float() ? in_float : in_double)(call);
-  return nullptr;
+  try {
+    (call.result(0).is_float() ? in_float : in_double)(call);
+    return nullptr;
+  } catch (const std::exception& error) {
+    XLA_FFI_Error_Create_Args arguments = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, nullptr, error.what(),
+                                           XLA_FFI_Error_Code_RESOURCE_EXHAUSTED};
+    return frame->api->XLA_FFI_Error_Create(&arguments);
+  }
 }
 
 }  // namespace
 
 extern "C" XLA_FFI_Error* jaxgadget_pay(XLA_FFI_CallFrame* frame) {
-  return answer(frame, pay<float>, pay<double>);
+  return run(frame, pay<float>, pay<double>);
 }
 extern "C" XLA_FFI_Error* jaxgadget_iterate(XLA_FFI_CallFrame* frame) {
-  return answer(frame, iterate<float>, iterate<double>);
+  return run(frame, iterate<float>, iterate<double>);
 }
 extern "C" XLA_FFI_Error* jaxgadget_update(XLA_FFI_CallFrame* frame) {
-  return answer(frame, update<float>, update<double>);
+  return run(frame, update<float>, update<double>);
 }
 extern "C" XLA_FFI_Error* jaxgadget_evaluate(XLA_FFI_CallFrame* frame) {
-  return answer(frame, evaluate<float>, evaluate<double>);
+  return run(frame, evaluate<float>, evaluate<double>);
 }

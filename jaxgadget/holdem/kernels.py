@@ -2,8 +2,10 @@
 
 XLA compares hands at a showdown by products of matrices, and passes over all numbers of a game once for each
 operation. The kernels compare hands in one pass in the order of strength, and update a game while it is in a
-core's cache: on one core an iteration takes a quarter to a third of the time. Where they do not apply
-(predictive rules, several games in a batch, merged hands, other devices), XLA's programs do the same.
+core's cache: on one core an iteration takes a quarter to a third of the time. `pay` serves all loops over
+rivers, `iterate` a single river, `update` and `values` rivers below a turn or flop. Where they do not apply
+(predictive rules and several rivers beyond `pay`, merged hands, whole trees of turns, other devices), XLA's
+programs compute the same.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxgadget.core.branches import Branches, BranchState, LaneFloors, Stored
+from jaxgadget.core.branches import Branches, BranchState, LaneFloors, Stored, find_rounding
 from jaxgadget.core.host import slot_counts
-from jaxgadget.core.regret import ChoiceRule, RegretMatching, Rule, follows_from_regrets
+from jaxgadget.core.regret import ChoiceRule, RegretMatching, Rule
 from jaxgadget.core.treeplex import Treeplex
 from jaxgadget.util.native import Native
 
@@ -28,6 +30,9 @@ NAMES = ("jaxgadget_pay", "jaxgadget_iterate", "jaxgadget_update", "jaxgadget_ev
 
 KERNELS = Native(pathlib.Path(__file__).with_name("kernels.cpp"), NAMES)
 """The compiled functions."""
+
+BATCHING = "sequential"
+"""What `jax.vmap` does with the functions."""
 
 
 class Board(NamedTuple):
@@ -73,7 +78,7 @@ class LoopState(NamedTuple):
 def applies(rule: Rule, choices: Sequence[ChoiceRule]) -> bool:
     """True if the kernels know a rule and both players' choice rules."""
     known = all(type(choice) is ChoiceRule and choice.legal is None for choice in choices)
-    return known and follows_from_regrets(rule)
+    return known and type(rule) is RegretMatching and not rule.predictive
 
 
 def pay(board: Board, ends: Ends, reach: jax.Array, num_sequences: int) -> jax.Array:
@@ -82,8 +87,9 @@ def pay(board: Board, ends: Ends, reach: jax.Array, num_sequences: int) -> jax.A
     The board's arrays and the ends' factors have a leading axis of lanes; that of the board may have size 1.
     """
     result = jax.ShapeDtypeStruct((num_sequences, reach.shape[1]), reach.dtype)
-    return jax.ffi.ffi_call("jaxgadget_pay", result, vmap_method="sequential")(
-        *ends, *board.operands(), reach
+    blocks, factors = ends.blocks.astype(jnp.int32), ends.factors.astype(reach.dtype)
+    return jax.ffi.ffi_call("jaxgadget_pay", result, vmap_method=BATCHING)(
+        blocks, factors, *board.operands(), reach
     )
 
 
@@ -129,6 +135,7 @@ def iterate(
     results = jax.ffi.ffi_call(
         "jaxgadget_iterate",
         _shapes(arrays),
+        vmap_method=BATCHING,
         input_output_aliases={len(operands) + i: i for i in range(len(arrays))},
     )(*operands, *arrays)
     return jax.tree.unflatten(structure, results)
@@ -162,13 +169,17 @@ def update(
     other, dtype = 1 - player, t.dtype
     operands = _slices(branches, board, ends, player, roots, at, dtype)
     tolerances = [branches.least_regret(each, dtype) for each in (player, other)]
-    numbers = branches.rule.weight(t), *branches.rule.kept(t), *tolerances, t
-    operands.append(_numbers(numbers, dtype))
+    numbers = branches.rule.weight(t), *branches.rule.kept(t), *tolerances
+    rounding = jnp.zeros(0, dtype)
+    if branches.compressed:
+        rounding = find_rounding(jnp.arange(branches.hands), jnp.zeros(1), t)
+    operands += [_numbers(numbers, dtype), rounding]
     updated, structure = jax.tree.flatten((state.regrets[player], state.strategy_sum[player]))
     first = len(operands)
     total, *results = jax.ffi.ffi_call(
         "jaxgadget_update",
         _shapes([roots[player], *updated]),
+        vmap_method=BATCHING,
         input_output_aliases={first + i: 1 + i for i in range(len(updated))},
     )(*operands, *updated, *jax.tree.leaves(state.regrets[other]))
     return total, *jax.tree.unflatten(structure, results)
@@ -189,7 +200,9 @@ def values(
     """
     operands = _slices(branches, board, ends, player, roots, at, roots[0].dtype)
     sums = jax.tree.leaves((state.strategy_sum[player], state.strategy_sum[1 - player]))
-    best, played = jax.ffi.ffi_call("jaxgadget_evaluate", _shapes([roots[player]] * 2))(*operands, *sums)
+    best, played = jax.ffi.ffi_call("jaxgadget_evaluate", _shapes([roots[player]] * 2), vmap_method=BATCHING)(
+        *operands, *sums
+    )
     return best, played
 
 

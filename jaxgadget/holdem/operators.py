@@ -661,7 +661,10 @@ class SpotsPayoff:
         arguments = problem, rule, state, until, running
         choices = [terms.body for terms in problem.terms]
         is_plain = problem.order == (0, 1) and all(
-            side.fixed and terms.scale is not None and terms.body_constant is None
+            side.fixed
+            and side.body.num_roots == side.body.hands
+            and terms.scale is not None
+            and terms.body_constant is None
             for side, terms in zip(problem.sides, problem.terms, strict=True)
         )
         if self.boards is None or problem.num_lanes > 1 or not is_plain or not kernels.applies(rule, choices):

@@ -30,6 +30,7 @@ from jaxgadget.core.rows import on_host
 from jaxgadget.core.solution import BatchSolution, solve_batch
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.games.hands import PublicEnds
+from jaxgadget.holdem import kernels
 from jaxgadget.holdem.betting import PLAYERS, count_nodes
 from jaxgadget.holdem.carried import carried_hands, held_by_either, same_board
 from jaxgadget.holdem.checkpoint import SPOTS, BatchReport, SpotBatches
@@ -195,7 +196,8 @@ def solve_batches(
         keep_state=keep_state,
     )
     check_room(batches.spots, solver, suit_isomorphism, compressed=compressed, locked=batches.locked)
-    KERNELS.load_ahead()
+    if solver.placement.on_cpu:
+        KERNELS.load_ahead()
     return batches.run()
 
 
@@ -450,7 +452,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
     def _has_kernel(self, spot_idx: int) -> bool:
         """True if a kernel solves a spot, and others like it, one by one."""
         is_plain = len(self.spots[spot_idx].cards) == 5 and len(self._exchanges[spot_idx]) <= 1
-        return is_plain and follows_from_regrets(self.solver.iterative_rule()) and KERNELS.is_expected
+        return is_plain and kernels.applies(self.solver.iterative_rule(), ()) and KERNELS.is_expected
 
     def _num_pairs(self, numbers: Sequence[int]) -> int:
         """Largest number of pairs of a public node and a hand of spots with trees of one shape."""

@@ -90,7 +90,7 @@ def describe_installation() -> list[str]:
     lines = [_listed(find_versions(("jax", "jaxlib"))), f"device {describe_device()}"]
     reason = None if (plugin := cuda_plugin()) is None else _why_no_gpu(plugin)
     lines.append(f"plugins: {_listed(find_plugins()) or 'none'}" + (f"; {reason}" if reason else ""))
-    lines.append(f"C++ compiler: {find_compiler() or 'none'}")
+    lines.append(f"C++ compiler: {' '.join(find_compiler() or ['none'])}")
     return lines if (driver := driver_version()) is None else [*lines, f"NVIDIA driver {driver}"]
 
 

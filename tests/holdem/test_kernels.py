@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
+from jaxgadget.core.regret import DCFR, PCFR_PLUS, ChoiceRule, RegretMatching
 from jaxgadget.core.solver import Solver
+from jaxgadget.gadgets.root_gadgets import MaxMargin, Unsafe
+from jaxgadget.holdem import kernels
 from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.isomorphism import find_exchanges
 from jaxgadget.holdem.kernels import KERNELS
@@ -16,10 +21,12 @@ from jaxgadget.holdem.locks import Lock
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.solve import solve_spots
 from jaxgadget.holdem.spots import Spot
+from jaxgadget.holdem.strategies import policy_to_rows
+from jaxgadget.subgames.spots import SpotRefinement, refine_spots
 from jaxgadget.util.native import Native
 from tests.holdem.test_flops import flop
 
-pytestmark = pytest.mark.skipif(not KERNELS.load(), reason="needs a C++ compiler")
+pytestmark = pytest.mark.skipif(not KERNELS.is_expected, reason="needs a C++ compiler")
 
 NARROW = ("AA,QQ,76s,54s,KcQd:0.3", "KK-99,AKs,A5o:0.5,65s")
 RIVER = Spot(board="Td9d6hQc2s", oop="random", ip="random", pot=200, stack=900)
@@ -34,6 +41,7 @@ RAKED = Spot(
     rake_cap=3,
     dead="AcKh",
 )
+RAKELESS = dataclasses.replace(RAKED, rake=0.0, rake_cap=math.inf)
 TURN = Spot(board="Td9d6hQc", oop=NARROW[0], ip=NARROW[1], pot=60, stack=90)
 FLOP = flop()
 MONOTONE = flop("Ts6s2s", "AhAdAcKhKdKc8h8d8c", oop="A8,AK,88,KK:0.7,AA", ip="random")
@@ -109,7 +117,48 @@ def test_the_monotone_flop_merges_runouts():
     assert len(find_exchanges(MONOTONE)[0]) == 6
 
 
-def test_predictive_rules_and_merged_hands_are_left_to_xla(monkeypatch: pytest.MonkeyPatch):
+def test_the_kernels_compile():
+    """With the headers of the installed JAX; otherwise they would be missed without a word."""
+    assert KERNELS.load()
+
+
+class Late(RegretMatching):
+    """A rule of a user's, which the kernels do not know."""
+
+    def weight(self, t: jax.Array) -> jax.Array:
+        return (t > 2).astype(t.dtype)
+
+
+@pytest.mark.parametrize(("rule", "known"), [(DCFR, True), (PCFR_PLUS, False), (Late(plus=True), False)])
+def test_kernels_apply_to_the_rules_that_they_know(rule: RegretMatching, known: bool):
+    assert kernels.applies(rule, (ChoiceRule(), ChoiceRule())) == known
+    assert not kernels.applies(rule, (ChoiceRule(legal=np.ones((1, 1), np.bool_)),))
+
+
+def refine(algorithm: str) -> list[SpotRefinement]:
+    spots = [RAKELESS, dataclasses.replace(RAKELESS, board="AhKhQh2c2d", dead="")]
+    blueprints = solve_spots(spots, solver=Solver(algorithm="dcfr", iterations=3, dtype="float64"))
+    solver = Solver(algorithm=algorithm, iterations=4, dtype="float64")
+    refined = refine_spots(spots, (Unsafe(), MaxMargin()), blueprints=blueprints, player=1, solver=solver)
+    return [each for of_spot in refined for each in of_spot]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["cfr+", "pcfr+"])
+def test_payoffs_of_several_rivers_are_those_of_xla(algorithm: str, monkeypatch: pytest.MonkeyPatch):
+    found = refine(algorithm)
+    jax.clear_caches()
+    monkeypatch.setattr(Native, "load", lambda self: False)
+    expected = refine(algorithm)
+    jax.clear_caches()
+    for one, other in zip(found, expected, strict=True):
+        assert one.gap == pytest.approx(other.gap, abs=1e-8)
+        np.testing.assert_allclose(
+            policy_to_rows(one.policy)[1], policy_to_rows(other.policy)[1], rtol=0, atol=1e-8
+        )
+
+
+def test_merged_hands_are_left_to_xla(monkeypatch: pytest.MonkeyPatch):
     def fail(self: Native, *arguments: Any) -> None:
         raise AssertionError("a kernel was asked for")
 

@@ -56,26 +56,72 @@ def test_nothing_is_compiled_without_a_compiler(
 
 
 @NEEDS_COMPILER
-def test_code_that_does_not_compile_is_reported(
-    source: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("damage", [b"", b"not a library", None], ids=["empty", "text", "another library"])
+def test_a_damaged_file_is_compiled_again(
+    damage: bytes | None, source: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
-    source.write_text("this is not C++")
+    monkeypatch.setattr(jax.ffi, "register_ffi_target", lambda *_, **__: None)
+    assert Native(source, ("nothing",)).load()
+    (library,) = source.parent.glob("*.so")
+    if damage is None:  # a complete library without the function
+        other = source.with_name("other.cpp")
+        other.write_text('extern "C" int something() { return 0; }\n')
+        compiler = native.find_compiler()
+        assert compiler is not None
+        native.compile_library(other, compiler, library)
+    else:
+        library.unlink()
+        library.write_bytes(damage)
+    assert Native(source, ("nothing",)).load()
+
+
+@NEEDS_COMPILER
+def test_compilers_may_have_arguments(source: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    compiler = native.find_compiler()
+    assert compiler is not None
+    monkeypatch.setenv("CXX", " ".join([*compiler, "-Wall"]))
+    assert Native(source, ()).load()
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize(
+    ("code", "compiler", "message"),
+    [
+        ("this is not C++", None, "failed with status 1"),
+        ("", "/no/such/compiler", "No such file or directory: '/no/such/compiler'"),
+        ("", "true", "No such file or directory"),  # succeeds without a result
+        ("", "false", "false failed with status 1"),
+    ],
+)
+def test_failures_are_reported(
+    code: str,
+    compiler: str | None,
+    message: str,
+    source: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    source.write_text(code)
+    if compiler is not None:
+        monkeypatch.setenv("CXX", compiler)
     with caplog.at_level(logging.WARNING):
         assert not Native(source, ()).load()
-    assert "empty.cpp does not compile; XLA's programs do without it" in caplog.text
-    assert "error" in caplog.text
-    monkeypatch.setenv("CXX", "/no/such/compiler")
-    with caplog.at_level(logging.WARNING):
-        assert not Native(source, ()).load()
-    assert "/no/such/compiler cannot be run" in caplog.text
+    assert "XLA's programs are used without empty.cpp" in caplog.text
+    assert message in caplog.text
     assert not list(source.parent.glob("*.so"))
 
 
-def test_a_folder_that_cannot_be_written_is_replaced(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    monkeypatch.setattr(native.platformdirs, "user_cache_path", lambda *_, **__: blocked)
+@pytest.mark.parametrize("problem", ["a file", "others can write"])
+def test_an_unsafe_folder_is_replaced(problem: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    caches = tmp_path / "caches"
+    if problem == "a file":
+        caches.write_text("")
+    else:
+        (caches / "native").mkdir(parents=True)
+        (caches / "native").chmod(0o777)
+    monkeypatch.setattr(native.platformdirs, "user_cache_path", lambda *_, **__: caches)
     native.find_folder.cache_clear()
     folder = native.find_folder()
     native.find_folder.cache_clear()
-    assert folder.is_dir() and blocked not in folder.parents
+    assert folder.is_dir()
+    assert caches not in folder.parents
