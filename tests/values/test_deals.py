@@ -116,7 +116,7 @@ def test_locks_of_a_flop_keep_its_symmetry() -> None:
     spot = limited.limit.spot
     locked = find_locked(spot, limited.locks())
     assert locked is not None and len(find_merged(spot, None)) == 2
-    assert find_merged(spot, None, locked.floors_of_both(spot)) == find_merged(spot, None)
+    assert find_merged(spot, None, locked) == find_merged(spot, None)
 
 
 def wrong(limit: DealLimit) -> Any:
