@@ -22,10 +22,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import jax
-import jaxlib
 import platformdirs
 
 log = logging.getLogger(__name__)
@@ -130,6 +130,7 @@ def compile_library(source: pathlib.Path, compiler: Sequence[str], library: path
     with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
         output = pathlib.Path(scratch) / library.name
         arguments = [*FLAGS, f"-I{jax.ffi.include_dir()}", os.fspath(source), "-o", os.fspath(output)]
+        message = ""
         for target in TARGETS:
             command = [*compiler, *filter(None, [target]), *arguments]
             result = subprocess.run(
@@ -138,11 +139,10 @@ def compile_library(source: pathlib.Path, compiler: Sequence[str], library: path
             if result.returncode == 0:
                 output.replace(library)
                 return
+            message = f"{shlex.join(compiler)} failed with status {result.returncode}\n{result.stderr}".strip()
             if not target or target.split("=")[0] not in result.stderr:
                 break
-    raise subprocess.SubprocessError(
-        f"{shlex.join(compiler)} failed with status {result.returncode}\n{result.stderr}".strip()
-    )
+    raise subprocess.SubprocessError(message)
 
 
 def find_compiler() -> list[str] | None:
@@ -158,7 +158,7 @@ def find_compiler() -> list[str] | None:
 
 def _digest(source: pathlib.Path, compiler: Sequence[str]) -> str:
     """Digest of all on which a compiled file depends, the processor's instructions included."""
-    parts = source.read_text(), list(compiler), FLAGS, jaxlib.__version__, _processor()
+    parts = source.read_text(), list(compiler), FLAGS, version("jaxlib"), _processor()
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
