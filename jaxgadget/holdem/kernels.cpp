@@ -377,8 +377,8 @@ KERNEL void add_best(const Decision& at, const T* floors, T* gradient, T* value,
 
 // Adds the regrets of an iteration; `shared` and `free` are working memory.
 template <typename T>
-KERNEL void learn(const Decision& at, const T* gradient, const T* value, const T* floors, Discounts<T> discounts, T* regrets,
-                  T* shared, T* free) {
+KERNEL void learn(const Decision& at, const T* gradient, const T* value, const T* floors, Discounts<T> discounts,
+                  T* regrets, T* shared, T* free) {
   if (floors != nullptr) {  // regrets are mapped back by the transpose of mixing floors in
     add_up(at, floors, free);
     std::fill(shared, shared + at.hands, T(0));

@@ -139,7 +139,7 @@ def compile_library(source: pathlib.Path, compiler: Sequence[str], library: path
             if result.returncode == 0:
                 output.replace(library)
                 return
-            message = f"{shlex.join(compiler)} failed with status {result.returncode}\n{result.stderr}".strip()
+            message = f"{shlex.join(compiler)} failed with status {result.returncode}\n{result.stderr}"
             if not target or target.split("=")[0] not in result.stderr:
                 break
     raise subprocess.SubprocessError(message)
