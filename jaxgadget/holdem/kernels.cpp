@@ -189,15 +189,17 @@ struct Workspace {
         else
           for (int64_t i = 0; i < count; ++i) rows[c - begin][i] = other[column[c] * hands + block + i];
       transpose(rows);
+      V sum = {};  // of the block first: a thousand additions to one sum would round too often
       for (int64_t i = 0; i < count; ++i) {
         const int64_t h = block + i;
         const V x = scale == nullptr ? rows[i] : rows[i] * scale[h];
         reach[h] = x;
         if (!board.held[h]) continue;
-        all += x;
+        sum += x;
         by_card[board.cards[2 * h]] += x;
         by_card[board.cards[2 * h + 1]] += x;
       }
+      all += sum;
     }
   }
 
@@ -215,13 +217,15 @@ struct Workspace {
         won[h] = below - by_card[a] - by_card[b];
         apart[h] = everything - of_card[a] - of_card[b] + reach[h];
       }
+      V sum = {};
       for (int32_t i = first[g]; i < first[g + 1]; ++i) {
         const int32_t h = order[i];
         const V twice = reach[h] + reach[h];
-        below += twice;
+        sum += twice;
         by_card[board.cards[2 * h]] += twice;
         by_card[board.cards[2 * h + 1]] += twice;
       }
+      below += sum;
       for (int32_t i = first[g]; i < first[g + 1]; ++i) {
         const int32_t h = order[i];
         won[h] += below - by_card[board.cards[2 * h]] - by_card[board.cards[2 * h + 1]];
