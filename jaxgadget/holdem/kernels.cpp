@@ -347,7 +347,14 @@ KERNEL void follow(const Decisions& decisions, const T* strategy, T* plan) {
   }
 }
 
-// Values under a strategy, from those of the actions, and their sum with the block above.
+// Adds the values of a decision to the block above.
+template <typename T>
+void add_to_parent(const Decision& at, const T* value, T* gradient) {
+  T* above = at.parent(gradient);
+  for (int64_t h = 0; h < at.hands; ++h) above[h] += value[h];
+}
+
+// Values under a strategy, from those of the actions; they are added to the block above.
 template <typename T>
 KERNEL void add_value(const Decision& at, const T* strategy, T* gradient, T* value) {
   std::fill(value, value + at.hands, T(0));
@@ -355,8 +362,7 @@ KERNEL void add_value(const Decision& at, const T* strategy, T* gradient, T* val
     const T *q = at.action(gradient, k), *s = at.action(strategy, k);
     for (int64_t h = 0; h < at.hands; ++h) value[h] += s[h] * q[h];
   }
-  T* above = at.parent(gradient);
-  for (int64_t h = 0; h < at.hands; ++h) above[h] += value[h];
+  add_to_parent(at, value, gradient);
 }
 
 // Values under a best response within the floors, as above; `free` is working memory.
@@ -375,8 +381,7 @@ KERNEL void add_best(const Decision& at, const T* floors, T* gradient, T* value,
       for (int64_t h = 0; h < at.hands; ++h) value[h] += f[h] * q[h];
     }
   }
-  T* above = at.parent(gradient);
-  for (int64_t h = 0; h < at.hands; ++h) above[h] += value[h];
+  add_to_parent(at, value, gradient);
 }
 
 // Adds the regrets of an iteration; `shared` and `free` are working memory.

@@ -32,7 +32,7 @@ KERNELS = Native(pathlib.Path(__file__).with_name("kernels.cpp"), NAMES)
 """The compiled functions."""
 
 BATCHING = "sequential"
-"""What `jax.vmap` does with the functions."""
+"""`vmap_method` of the functions: `jax.vmap` calls them once for each element of a batch."""
 
 
 class Board(NamedTuple):

@@ -64,7 +64,7 @@ def test_resolved_values_lead_to_an_equilibrium() -> None:
 
 
 def test_values_of_fixed_ranges_are_those_of_a_solved_spot() -> None:
-    """Nobody bets before the card, so that the ranges at the only deal are those of the spot."""
+    """Without bets before the card, the ranges at the only deal are those of the spot."""
     spot = dataclasses.replace(TURN, menus=NEVER, river_menus=HALF)
     limit = DealLimit.of(spot)
     assert len(limit.nodes) == 1 and limit.pots.tolist() == [1] and limit.stacks.tolist() == [2]
