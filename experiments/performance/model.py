@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 import jaxgadget as jg
+from experiments.holdem import flops
 from experiments.study import show
 from jaxgadget.bench.bench import bench
 from jaxgadget.bench.defaults import DEFAULT_GAMES
@@ -74,12 +75,19 @@ def resolved(gadget: Gadget) -> Callable[[Solver], Any]:
     return lambda solver: jg.refine_spots(spots, [gadget], blueprints=blueprints, solver=solver)
 
 
+def flop() -> Callable[[Solver], Any]:
+    """A flop with all its turns and rivers."""
+    spot = flops.flop("two-tone", "narrow", smoke=False)
+    return lambda solver: jg.solve_spots([spot], solver=solver)
+
+
 CALLS: dict[str, Callable[[], Callable[[Solver], Any]]] = {
     "refine leduc_poker, flop": refined,
     "a river": functools.partial(rivers, 1),
     f"{NUM_BOARDS} rivers": functools.partial(rivers, NUM_BOARDS),
     "a river re-solved, resolving": functools.partial(resolved, jg.Resolving()),
     "a river re-solved, max-margin": functools.partial(resolved, jg.MaxMargin()),
+    "a flop, narrow ranges": flop,
 }
 """Functions that prepare a call, which is then a function of the solver, by name."""
 

@@ -54,7 +54,7 @@ def inspect(options: InspectOptions, output: Output) -> None:
     words = [first, *rest] if first in INSPECTED else ["bench", first, *rest]
     if first in _commands() and first not in INSPECTED:
         raise ValueError(f"{first}: expected a game or a command among {', '.join(INSPECTED)}")
-    _check_order(words)
+    _check_order(options.command)
     start_jax("cpu")
     from jaxgadget.bench.inspect import inspect as inspect_call
     from jaxgadget.report.inspect import inspection_notes, inspection_record, inspection_table
@@ -64,7 +64,7 @@ def inspect(options: InspectOptions, output: Output) -> None:
     output.print((inspection_table(inspection), inspection_notes(inspection)))
 
 
-def _check_order(words: list[str]) -> None:
+def _check_order(words: tuple[str, ...]) -> None:
     """Raises ValueError if the device of `inspect` is given after the command."""
     for word, value in itertools.pairwise([*words, ""]):
         name, _, joined = word.partition("=")

@@ -158,8 +158,10 @@ class Branches:
       held: `[slices, lanes, H]` True for hands that are possible in each lane; all False for padding.
       events: for both players `[K]` the block of sequences above that leads to each chance event.
       sums: for both players the sums over chance events into blocks of sequences above.
+      num_slices: number of slices below each slice above; None if it differs.
       first: `[slices above + 1]` first slice below each slice above; the following ones are adjacent.
-      above: `[slices]` lane above, within its slice.
+      above: `[slices]` first lane above, within its slice.
+      num_above: number of adjacent lanes above a slice, whose lanes are ordered by them; each has as many.
       chance: `[slices, lanes, M]` probability of each outcome of a lane's class, given a pair of possible
         hands; 0 for padding.
       image: `[slices, lanes, M]` row in `images` for each outcome.
@@ -180,8 +182,10 @@ class Branches:
     held: jax.Array
     events: tuple[jax.Array, jax.Array]
     sums: tuple[Sums, Sums]
+    num_slices: int | None = dataclasses.field(metadata={"static": True})
     first: jax.Array
     above: jax.Array
+    num_above: int = dataclasses.field(metadata={"static": True})
     chance: jax.Array
     image: jax.Array
     images: jax.Array | None
@@ -421,30 +425,47 @@ class Branches:
 
         def advance(slice_idx: jax.Array, carry: Any) -> Any:
             totals, state = carry
-            above, held = _get(self.above, slice_idx), _get(self.held, slice_idx).T.astype(dtype)
-            first, second = (
-                (_get(x, above)[..., None] * held[None]).reshape(-1, held.shape[-1]) for x in roots
-            )
+            above = _get(self.above, slice_idx)
+            first, second = (self._roots_of_lanes(slice_idx, self._above(x, above)) for x in roots)
             values, state = visit(slice_idx, (first, second), state)
             totals = tuple(
-                _set(total, above, _get(total, above) + self._sum_outcomes(slice_idx, x))
+                jax.lax.dynamic_update_slice_in_dim(
+                    total,
+                    self._above(total, above) + self._sum_outcomes(slice_idx, x).astype(dtype),
+                    above,
+                    0,
+                )
                 for total, x in zip(totals, values, strict=True)
             )
             return totals, state
 
-        bounds = self.first[at], self.first[at + 1]
-        return jax.lax.fori_loop(*bounds, advance, ((nothing,) * num_values, state))
+        first, start = self.first[at], ((nothing,) * num_values, state)
+        if self.num_slices is None:
+            return jax.lax.fori_loop(first, self.first[at + 1], advance, start)
+        return jax.lax.fori_loop(0, self.num_slices, lambda nth, carry: advance(first + nth, carry), start)
+
+    def _above(self, x: jax.Array, above: jax.Array) -> jax.Array:
+        """Numbers of the lanes above a slice: `[lanes above, K, H]` → `[A, K, H]`."""
+        return jax.lax.dynamic_slice_in_dim(x, above, self.num_above)
+
+    def _roots_of_lanes(self, slice_idx: jax.Array, roots: jax.Array) -> jax.Array:
+        """Reach of a slice's roots, 0 for impossible hands: `[A, K, H]` → `[K × H, lanes]`."""
+        held = _get(self.held, slice_idx).reshape(self.num_above, -1, self.hands).transpose(2, 0, 1)
+        by_lane = roots.transpose(1, 2, 0)[..., None] * held[None].astype(roots.dtype)
+        return by_lane.reshape(-1, self.held.shape[1])
 
     def _sum_outcomes(self, slice_idx: jax.Array, values: jax.Array) -> jax.Array:
-        """Sum over all outcomes of a slice's lanes: `[K × H, lanes]` → `[K, H]`."""
-        chance = _get(self.chance, slice_idx)
+        """Sum over all outcomes of a slice's lanes: `[K × H, lanes]` → `[A, K, H]`."""
+        chance = _get(self.chance, slice_idx).astype(values.dtype)
         by_lane = values.reshape(-1, self.hands, values.shape[-1])
         if self.images is None:
-            return by_lane @ chance[:, 0]
+            weighted = by_lane * chance[:, 0][None, None]
+            return weighted.reshape(*by_lane.shape[:2], self.num_above, -1).sum(axis=-1).transpose(2, 0, 1)
         image = take_rows(self.images, _get(self.image, slice_idx))  # [lanes, M, H]
         of_lanes = by_lane.transpose(2, 0, 1)[:, None]
         moved = jnp.take_along_axis(of_lanes, image[:, :, None], axis=-1, mode="promise_in_bounds")
-        return (moved * chance[..., None, None].astype(values.dtype)).sum(axis=(0, 1))
+        weighted = moved * chance[..., None, None]
+        return weighted.reshape(self.num_above, -1, *weighted.shape[-2:]).sum(axis=1)
 
 
 SLICE_ARRAYS = 8

@@ -65,8 +65,8 @@ SLICE_LANES = (1, 1)
 """Number of turns and of rivers that are updated together on a CPU; see `core.branches`. By XLA's programs, a
 full flop takes 4.1, 3.5, 3.5 and 4.7 s an iteration with 1, 2, 4 and 8 rivers; kernels require 1."""
 
-LAUNCHED_LANES = (6, 48)
-"""The same on accelerators, where operations have launch overhead."""
+LAUNCHED_LANES = (6, 288)
+"""The same on accelerators, where operations have launch overhead: all rivers of six turns."""
 
 
 class Boards(NamedTuple):
@@ -201,7 +201,7 @@ class Runouts:
         """
         streets = split_streets(spot.street_betting)
         lanes = find_lanes(spot.gone, exchanges, len(streets) - 1)
-        slices = [Slices(np.zeros((1, 1), np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))]
+        slices = [Slices(np.zeros((1, 1), np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), 1)]
         for street, size in zip(lanes[1:], sizes, strict=True):
             slices.append(slice_lanes(street, slices[-1].lane, size))
         return Runouts(spot=spot, hands=hands, streets=streets, lanes=lanes, slices=slices)
@@ -416,7 +416,7 @@ class Runouts:
             build_sums(block, np.ones(len(block), np.bool_), treeplex.num_sequences, np.float64)
             for block, treeplex in zip(events, above.treeplex, strict=True)
         ]
-        symmetric = len(permutations) > 1
+        symmetric, num_slices = len(permutations) > 1, np.diff(slices.first)
         dealt = [weights[self.hands[self.hands >= 0]].sum() for weights in self.spot.dealt]
         largest = [self.max_payoff * other for other in reversed(dealt)]
         return Branches(
@@ -431,8 +431,10 @@ class Runouts:
             held=on_host(held),
             events=(on_host(events[0].astype(np.int32)), on_host(events[1].astype(np.int32))),
             sums=(sums[0], sums[1]),
+            num_slices=int(num_slices[0]) if (num_slices == num_slices[0]).all() else None,
             first=on_host(slices.first.astype(np.int32)),
             above=on_host(slices.above.astype(np.int32)),
+            num_above=slices.num_above,
             chance=on_host(chance),
             image=on_host(image),
             images=on_host(self._images().astype(np.int32)) if symmetric else None,

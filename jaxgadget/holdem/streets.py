@@ -176,17 +176,19 @@ def exchange_hands(hands: IntArray, suits: Suits) -> IntArray:
 
 
 class Slices(NamedTuple):
-    """Lanes of a street in slices, each of which lies below a single lane above.
+    """Lanes of a street in slices, each of which lies below adjacent lanes of a slice above.
 
     Attributes:
-      lane: `[slices, L]` lane in each place, -1 for padding.
+      lane: `[slices, L]` lane in each place, ordered by the lane above; -1 for padding.
       first: `[slices above + 1]` first slice below each slice above.
-      above: `[slices]` place, within its slice, of the lane above.
+      above: `[slices]` place, within its slice, of the first lane above.
+      num_above: number of lanes above; each has as many places.
     """
 
     lane: IntArray
     first: IntArray
     above: IntArray
+    num_above: int
 
 
 def slice_lanes(lanes: Sequence[Lane], above: IntArray, size: int) -> Slices:
@@ -195,21 +197,26 @@ def slice_lanes(lanes: Sequence[Lane], above: IntArray, size: int) -> Slices:
     Args:
       lanes: the lanes.
       above: `[slices above, L above]` lanes of the street above, -1 for padding.
-      size: largest number of lanes of a slice.
+      size: largest number of lanes of a slice. It lies below several lanes only if it has all below them.
     """
     below: dict[int, list[int]] = {}
     for lane_idx, lane in enumerate(lanes):
         below.setdefault(lane.above, []).append(lane_idx)
     rows: list[list[int]] = []
     first, places = [0], list[int]()
-    largest = max(map(len, below.values()))
-    size = -(-largest // -(-largest // size))  # so that slices of these lanes are full
+    largest, lanes_above = max(map(len, below.values())), above.shape[1]
+    num_above = max(
+        count
+        for count in range(1, lanes_above + 1)
+        if lanes_above % count == 0 and (count == 1 or count * largest <= size)
+    )
+    width = -(-largest // -(-largest // size)) if num_above == 1 else largest  # so that slices are full
     for slice_above in above.tolist():
-        for place, lane in enumerate(slice_above):
-            inside = below.get(lane, []) if lane >= 0 else []
-            for begin in range(0, len(inside), size):
-                row = inside[begin : begin + size]
-                rows.append(row + [-1] * (size - len(row)))
+        for place in range(0, lanes_above, num_above):
+            inside = [below.get(lane, []) for lane in slice_above[place : place + num_above]]
+            for begin in range(0, max(map(len, inside)), width):
+                parts = [lanes_below[begin : begin + width] for lanes_below in inside]
+                rows.append([lane for part in parts for lane in [*part, *[-1] * (width - len(part))]])
                 places.append(place)
         first.append(len(rows))
-    return Slices(np.array(rows), np.array(first), np.array(places))
+    return Slices(np.array(rows), np.array(first), np.array(places), num_above)

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from jaxgadget.core.solver import Solver
+from jaxgadget.holdem import solve
 from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.cards import card_name, hand_name, parse_cards
 from jaxgadget.holdem.checkpoint import BatchReport
 from jaxgadget.holdem.isomorphism import find_exchanges
 from jaxgadget.holdem.locks import Lock
+from jaxgadget.holdem.runouts import LAUNCHED_LANES, StreetStrategies
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.solve import _solve_by_streets, solve_spots  # pyright: ignore[reportPrivateUsage]
 from jaxgadget.holdem.spots import Spot
@@ -341,6 +343,38 @@ def test_isomorphic_turns_have_one_solution_with_exchanged_hands(
     for line in ("", "check", "bet 10"):
         for action, row in one.strategy(line).items():
             np.testing.assert_allclose(row, other.strategy(line)[action][image], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("spot", "sizes"),
+    [
+        pytest.param(flop(), LAUNCHED_LANES, id="all rivers of several turns"),
+        pytest.param(MONOTONE, (2, 100), id="merged runouts"),
+        pytest.param(flop(), (3, 4), id="several slices", marks=pytest.mark.slow),
+    ],
+)
+def test_slices_of_several_lanes_change_nothing(
+    spot: Spot, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+):
+    """Those of accelerators and others; files of both hold the same strategies."""
+    one = solve_one(spot, 3)
+    monkeypatch.setattr(solve, "SLICE_LANES", sizes)
+    several = solve_one(spot, 3)
+    assert several.streets is not None
+    rivers = several.streets.runouts.slices[2]
+    assert rivers.lane.shape[1] > 3 and (rivers.num_above > 1) == (sizes != (3, 4))
+    assert several.ev == pytest.approx(one.ev, rel=EXACT)
+    assert several.gains == pytest.approx(one.gains, rel=EXACT, abs=EXACT * spot.pot)
+    exchanges = find_exchanges(spot)[0]
+    exchanges = exchanges if len(exchanges) > 1 else ()
+    read = StreetStrategies.unpack(spot, exchanges, several.streets.pack())
+    assert one.streets is not None and read is not None
+    for player in (0, 1):
+        for cards in ("Ah", "8d", "AhKh", "8dAh"):
+            after = parse_cards(cards, "cards")
+            expected, _ = one.streets.lane(player, after, np.arange(3))
+            found, _ = read.lane(player, after, np.arange(3))
+            np.testing.assert_allclose(found, expected, rtol=0, atol=EXACT, err_msg=cards)
 
 
 def test_a_flop_that_is_checked_down_is_worth_its_equity():
