@@ -31,12 +31,12 @@ from jaxgadget.bench.defaults import (
 from jaxgadget.bench.peers import Runner, build_peer, check_peer, is_installed
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.cfr import State, loop_program, start
-from jaxgadget.core.devices import HOME
+from jaxgadget.core.devices import HOME, Device, Placement, find_placement
 from jaxgadget.core.driver import run_all
 from jaxgadget.core.loops import LOOP_FORM, LOOP_FORMS, LoopForm
 from jaxgadget.core.memory import Plan, plan_game, problem_shape
 from jaxgadget.core.payoff import build_payoff
-from jaxgadget.core.problem import evaluation_game, whole_game, with_regret_tolerance
+from jaxgadget.core.problem import Problem, evaluation_game, whole_game, with_regret_tolerance
 from jaxgadget.core.regret import Rule, find_rule
 from jaxgadget.core.rows import array_bytes
 from jaxgadget.core.solver import check_dtype, check_iterations
@@ -73,7 +73,7 @@ class Row:
       compile_seconds: time of tracing and compilation; None if the engine does not compile.
       peak_bytes: on a CPU, XLA's memory analysis of the loop (arguments + outputs + temporaries −
         aliases); on a GPU, the increase of the peak in use (XLA's analysis if an earlier row had the
-        peak). None if unknown.
+        peak). None if unknown. With several devices, the largest of theirs.
       build_seconds: time from the enumerated game (for peers, from OpenSpiel's game) to the first iteration,
         without compilation.
       run_seconds: time of the fastest repetition.
@@ -101,7 +101,7 @@ class Benchmark:
     """Results of a benchmark, with the machine and versions.
 
     Attributes:
-      device: the device that computed, JAX's first, and the machine's cores.
+      device: the devices that computed, and the machine's cores.
       driver: version of the NVIDIA driver; None without one.
       loop: execution form of the loop on an accelerator.
       versions: versions of Python, of packages (None if not installed), and of installed plugins.
@@ -127,6 +127,7 @@ class _BenchSettings:
     rule: Rule
     dtype: np.dtype[Any]
     loop: LoopForm
+    placement: Placement
     iterations: int | None
     seconds: float
     repeats: int
@@ -140,6 +141,7 @@ def bench(
     algorithm: str | Rule = "cfr+",
     dtype: DTypeLike = "float32",
     loop: LoopForm = LOOP_FORM,
+    devices: Sequence[Device] | None = None,
     iterations: int | None = None,
     seconds: float = DEFAULT_SECONDS,
     repeats: int = DEFAULT_REPEATS,
@@ -160,6 +162,7 @@ def bench(
       dtype: precision of jaxgadget, `float32` or `float64`; peers compute in float64.
       loop: execution form of the loop on an accelerator, see `jaxgadget.core.loops.LoopForm`; no effect on a
         CPU.
+      devices: some of `jax.local_devices()`, over which the lanes are split; by default the first one.
       iterations: iterations per repetition; by default as many as fit in the time.
       seconds: total duration of all repetitions of a row.
       repeats: number of repetitions, of which the fastest counts.
@@ -177,6 +180,7 @@ def bench(
         rule=find_rule(algorithm),
         dtype=check_dtype(dtype),
         loop=_check_loop(loop),
+        placement=HOME if devices is None else find_placement(devices),
         iterations=None if iterations is None else check_iterations(iterations),
         seconds=_check_seconds(seconds),
         repeats=check_iterations(repeats, "repeats"),
@@ -199,7 +203,7 @@ def bench(
             ) as report:
                 rows += _race(tree, runners, options, report)
     return Benchmark(
-        device=describe_device(HOME.devices),
+        device=describe_device(options.placement.devices),
         driver=driver_version(),
         loop=options.loop,
         versions=find_versions() | find_plugins(),
@@ -266,6 +270,7 @@ def _runners(
                     dtype=options.dtype,
                     rule=options.rule,
                     loop_form=options.loop,
+                    placement=options.placement,
                 )
             )
         for peer_idx, engine in enumerate(peers):
@@ -279,20 +284,44 @@ def _runners(
     return runners
 
 
-def whole_game_runner(
-    form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], rule: Rule, loop_form: LoopForm = LOOP_FORM
-) -> Runner:
-    """Builds CFR of a whole game on lanes, compiles it and runs one iteration.
+def place_whole_game(
+    form: SequenceForm, lanes: int, dtype: np.dtype[Any], rule: Rule, placement: Placement
+) -> tuple[Plan, Problem, list[State]]:
+    """Copies of a whole game on their devices.
 
-    Lanes are split as in `refine`: into chunks that fit a core's cache, one core per chunk.
+    Lanes are split as in `refine`: into chunks that fit a core's cache, one core per chunk; the lanes of a
+    chunk over the devices.
+
+    Returns:
+      The plan, the games of a chunk, and the initial state of every chunk.
     """
+    plan = plan_game(whole_game(form.treeplex, form.payoff, num_lanes=1, dtype=dtype), lanes, rule, placement)
+    problem = whole_game(form.treeplex, form.payoff, num_lanes=plan.chunk, dtype=dtype)
+    if placement != HOME:
+        sides, payoff = placement.everywhere((problem.sides, problem.payoff))
+        terms, tolerance = placement.by_lane((problem.terms, problem.regret_tolerance))
+        problem = dataclasses.replace(
+            problem, sides=sides, payoff=payoff, terms=terms, regret_tolerance=tolerance
+        )
+    states = [placement.by_lane(start(problem, rule)) for _ in range(plan.num_chunks)]
+    return plan, problem, jax.block_until_ready(states)
+
+
+def whole_game_runner(
+    form: SequenceForm,
+    *,
+    lanes: int,
+    dtype: np.dtype[Any],
+    rule: Rule,
+    loop_form: LoopForm = LOOP_FORM,
+    placement: Placement = HOME,
+) -> Runner:
+    """Builds CFR of a whole game on lanes, compiles it and runs one iteration."""
     watch = Stopwatch()
     with precision(dtype):
-        used, peak = _device_bytes()
+        used, peak = _device_bytes(placement)
         with watch.phase("build"):
-            plan = plan_game(whole_game(form.treeplex, form.payoff, num_lanes=1, dtype=dtype), lanes, rule)
-            problem = whole_game(form.treeplex, form.payoff, num_lanes=plan.chunk, dtype=dtype)
-            states = [jax.block_until_ready(start(problem, rule)) for _ in range(plan.num_chunks)]
+            plan, problem, states = place_whole_game(form, lanes, dtype, rule, placement)
         jax.clear_caches()  # so that an earlier row's program is not reused
         with watch.phase("compile"):
             loop = loop_program(loop_form).lower(problem, states[0], np.int32(0), rule=rule).compile()
@@ -303,15 +332,16 @@ def whole_game_runner(
 
         def work(chunk_idx: int) -> None:
             with precision(dtype):
-                until = jax.device_put(np.int32(done))
-                states[chunk_idx] = jax.block_until_ready(loop(problem, states[chunk_idx], until, rule=rule))
+                until = placement.everywhere(np.int32(done))
+                state = loop(problem, states[chunk_idx], until, rule=rule)
+                states[chunk_idx] = jax.block_until_ready(placement.by_lane(state))
 
         tasks = [functools.partial(work, chunk_idx) for chunk_idx in range(plan.num_chunks)]
         run_all(tasks, plan.workers, threading.Event(), lambda: None)
 
     done = 0
     advance(1)
-    in_use = _device_bytes()[1]
+    in_use = _device_bytes(placement)[1]
     return Runner(
         engine=OURS,
         dtype=str(dtype),
@@ -338,19 +368,22 @@ def note_whole_game(form: SequenceForm, options: _BenchSettings, lanes: int) -> 
         loop.note(problem, start.eval_shape(problem, rule), until, rule=rule)
 
 
-def _device_bytes() -> tuple[int, int]:
-    """Bytes in use on the device, and their peak; 0 if unknown."""
-    stats = jax.local_devices()[0].memory_stats() or {}
-    return int(stats.get("bytes_in_use", 0)), int(stats.get("peak_bytes_in_use", 0))
+def _device_bytes(placement: Placement) -> tuple[int, int]:
+    """Bytes in use on a device, and their peak, the largest of all devices; 0 if unknown."""
+    stats = [device.memory_stats() or {} for device in placement.devices]
+    used, peak = (
+        max(int(each.get(name, 0)) for each in stats) for name in ("bytes_in_use", "peak_bytes_in_use")
+    )
+    return used, peak
 
 
 def _solve_bytes(loop: jax.stages.Compiled, plan: Plan, states: Sequence[State]) -> int | None:
-    """Memory of the compiled program by XLA's analysis, for every worker, and of waiting states."""
+    """Memory on each device: of the program by XLA's analysis, for every worker, and of waiting states."""
     used = loop.memory_analysis()
     if used is None:
         return None
     held_bytes = used.argument_size_in_bytes + used.output_size_in_bytes - used.alias_size_in_bytes
-    waiting = (len(states) - plan.workers) * array_bytes(states[0])
+    waiting = (len(states) - plan.workers) * array_bytes(states[0]) // plan.devices
     return int(plan.workers * (held_bytes + used.temp_size_in_bytes) + waiting)
 
 

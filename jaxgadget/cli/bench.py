@@ -39,6 +39,7 @@ class BenchOptions(SizeOptions):
       lanes: number of copies of the game in a batch; peers solve a single one.
       engine: solvers to time; by default jaxgadget and the installed peers.
       device: platform of jaxgadget; by default JAX's choice, a GPU if there is one.
+      devices: number of devices of that platform, over which the lanes are split.
       loop: execution of the loop on a GPU: as one CUDA graph, or with a return to the host after every 32
         iterations or after each one.
       seconds: total time of all repetitions of a row, in seconds.
@@ -49,6 +50,7 @@ class BenchOptions(SizeOptions):
     lanes: tuple[int, ...] = DEFAULT_LANES
     engine: tuple[str, ...] = option((), choices=ENGINES)
     device: Literal["cpu", "gpu"] | None = option(None, default="JAX's choice")
+    devices: int = option(1, min=1)
     loop: LoopForm = option(LOOP_FORM)
     seconds: float = option(DEFAULT_SECONDS, metavar="SECONDS", min=0)
     repeats: int = option(DEFAULT_REPEATS, min=1)
@@ -70,11 +72,12 @@ def bench(
     is chosen to fill the time.
     """
     if options.engine and OURS not in options.engine:
-        refuse_unused(context, "without --engine jaxgadget", "lanes", "dtype", "device", "loop")
+        refuse_unused(context, "without --engine jaxgadget", "lanes", "dtype", "device", "devices", "loop")
     if solver.iterations is not None:
         refuse_unused(context, "with --iterations", "seconds")
     output.check()
     from jaxgadget.bench.bench import bench as run_bench
+    from jaxgadget.core.devices import first_devices
     from jaxgadget.report.bench import bench_notes, bench_record, bench_tables
 
     benchmark = run_bench(
@@ -84,6 +87,7 @@ def bench(
         algorithm=solver.name,
         dtype=solver.precision.name,
         loop=options.loop,
+        devices=first_devices(options.devices),
         iterations=solver.iterations,
         seconds=options.seconds,
         repeats=options.repeats,

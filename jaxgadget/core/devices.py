@@ -78,6 +78,16 @@ def local_devices() -> Sequence[Device]:
     return jax.local_devices() if assumed is None else [assumed]
 
 
+def first_devices(count: int) -> Sequence[Device]:
+    """The first local devices; raises ValueError if there are fewer."""
+    devices = local_devices()
+    if count > len(devices):
+        raise ValueError(
+            f"devices={count}: expected at most {len(devices)}, the number of {devices[0].platform} devices"
+        )
+    return devices[:count]
+
+
 @dataclasses.dataclass(frozen=True)
 class Placement:
     """The devices of a solve.

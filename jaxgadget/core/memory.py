@@ -323,17 +323,18 @@ def remedies(advice: Sequence[str], dtype: DTypeLike) -> str:
     return f"expected {', '.join(others)}, or {last}" if others else f"expected {last}"
 
 
-def plan_game(problem: Problem, lanes: int, rule: Rule = CFR_PLUS) -> Plan:
-    """Splits lanes of a whole game into chunks, on the default device.
+def plan_game(problem: Problem, lanes: int, rule: Rule = CFR_PLUS, placement: Placement = HOME) -> Plan:
+    """Splits lanes of a whole game into chunks.
 
     Args:
       problem: the game with one lane, in the precision of the solve.
       lanes: number of lanes to solve.
       rule: the regret-matching rule.
+      placement: the devices.
     """
     loop = loop_size(problem, rule)
     needs = Needs("the game: {} lane(s)", loop, loop.lane, 0, hands=_num_hands(problem))
-    return plan_lanes(lanes, needs, HOME, None, None)
+    return plan_lanes(lanes, needs, placement, None, None)
 
 
 def _num_hands(games: Batch | Problem) -> int:

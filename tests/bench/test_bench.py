@@ -89,7 +89,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(
         jaxgadget.bench.bench,
         "whole_game_runner",
-        lambda form, *, lanes, dtype, rule, loop_form: machine.runner(OURS, 1e-3, lanes=lanes),
+        lambda form, *, lanes, dtype, rule, loop_form, placement: machine.runner(OURS, 1e-3, lanes=lanes),
     )
     return machine
 

@@ -25,8 +25,14 @@ file, process, port = sys.argv[1:]
 if port:
     jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=2, process_id=int(process))
 import jaxgadget as jg
+from jaxgadget.bench.bench import place_whole_game
+from jaxgadget.core.cfr import run
+from jaxgadget.core.devices import Placement
+from jaxgadget.core.regret import CFR_PLUS
 from jaxgadget.holdem.solve import _SolvedBatches
 from jaxgadget.subgames.spots import _RefinedBatches
+from jaxgadget.tree.whole import sequence_form
+from jaxgadget.util.precision import precision
 
 chosen = {"solved": [], "refined": []}
 
@@ -55,6 +61,14 @@ tree = jg.enumerate_game(jg.load("kuhn_poker"))
 blueprints = jg.make_blueprints(tree, "draws:5")
 whole = jg.solve(tree, iterations=50)
 found["whole"] = flat(*whole.policy.probabilities)
+many = sequence_form(tree)
+with precision(np.float64):
+    game = many, 11, np.dtype(np.float64), CFR_PLUS, Placement(tuple(jax.local_devices()))
+    plan, problem, states = place_whole_game(*game)
+    sums = [run(problem, state, np.int32(9), rule=CFR_PLUS).strategy_sum for state in states]
+    lanes = [np.concatenate([part[player].body for part in sums], axis=-1)[:, :11] for player in (0, 1)]
+assert plan.devices == len(sums[0][0].body.devices()) == len(jax.local_devices())
+found["whole games"] = flat(*lanes)
 by_hands = jg.solve(jg.public_tree(jg.load("kuhn_poker")), iterations=50)
 found["by hands"] = flat(*by_hands.policy.probabilities)
 refined = jg.refine(tree, "depth:1", blueprints, [jg.Resolving(), jg.MaxMargin(jg.NoPrior())], solver=few)
@@ -159,7 +173,14 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
 SAME = ("whole", "by hands", "training", "rivers by themselves")
 """Results computed on one device, whatever the number of devices."""
 
-CLOSE = {"refine": 1e-12, "ranges": 1e-12, "rivers": 1e-12, "spots": 1e-12, "sweep": 1e-12}
+CLOSE = {
+    "whole games": 1e-12,
+    "refine": 1e-12,
+    "ranges": 1e-12,
+    "rivers": 1e-12,
+    "spots": 1e-12,
+    "sweep": 1e-12,
+}
 CLOSE["training of ranges"] = 1e-5
 """Results computed on several devices: other numbers of lanes round differently; ranges use float32."""
 
