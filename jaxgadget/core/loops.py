@@ -17,7 +17,7 @@ lanes 128, 121 and 135. `graph` also covers loops that check the gap every few i
 """
 
 LOOP_FORM: LoopForm = "graph"
-"""The form of all loops."""
+"""The form of all loops, also of trainings."""
 
 LOOP_FORMS: tuple[LoopForm, ...] = get_args(LoopForm)
 
@@ -26,7 +26,10 @@ BLOCK = 32
 
 _GRAPHS = "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,CONDITIONAL,DYNAMIC_SLICE_FUSION,WHILE"
 LOOP_OPTIONS: dict[LoopForm, dict[str, Any] | None] = {
-    "graph": {"xla_gpu_enable_command_buffer": _GRAPHS},  # XLA's default, and WHILE
+    "graph": {
+        "xla_gpu_enable_command_buffer": _GRAPHS,  # XLA's default, and WHILE
+        "xla_gpu_graph_min_graph_size": 1,  # a program that is little besides its loop, too
+    },
     "blocks": None,
     "host": None,
 }

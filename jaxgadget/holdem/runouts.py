@@ -16,6 +16,7 @@ from jax.typing import DTypeLike
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.branches import BranchedPayoff, Branches, BranchState, Compressed, LaneFloors, Roots
 from jaxgadget.core.certificate import Certificate, certify_average
+from jaxgadget.core.devices import HOME, Placement
 from jaxgadget.core.hands import HandsPayoff, build_hands_payoff
 from jaxgadget.core.host import HandTreeplex
 from jaxgadget.core.payoff import Payoff
@@ -676,14 +677,20 @@ def find_merged(spot: Spot, suit_isomorphism: bool | None, locked: Locked | None
     return tuple(exchanges) if len(exchanges) > 1 else ()
 
 
-def lay_out_streets(spot: Spot, exchanges: Sequence[Suits], sizes: Sequence[int] = SLICE_LANES) -> Runouts:
+def find_slice_lanes(placement: Placement = HOME) -> tuple[int, int]:
+    """Number of turns and of rivers that are updated together on some devices."""
+    return SLICE_LANES if placement.on_cpu else LAUNCHED_LANES
+
+
+def lay_out_streets(spot: Spot, exchanges: Sequence[Suits], sizes: Sequence[int] | None = None) -> Runouts:
     """Lays out a flop or turn by streets.
 
     Args:
       spot: the spot.
       exchanges: permutations of suits by which runouts are merged; empty for none.
-      sizes: number of lanes of a slice on the turn and on the river.
+      sizes: number of lanes of a slice on the turn and on the river; by default those of the default device.
     """
+    sizes = find_slice_lanes() if sizes is None else sizes
     carried = carried_hands([spot])
     hands = np.arange(len(spot.hands)) if carried is None else carried[0]
     return Runouts.of(spot, hands, exchanges or (IDENTITY,), sizes[len(spot.cards) - 5 :])

@@ -40,13 +40,12 @@ from jaxgadget.holdem.kernels import KERNELS
 from jaxgadget.holdem.locks import Lock, Locked, find_locked
 from jaxgadget.holdem.operators import Raked, SpotsPayoff, Staked, build_folds, build_showdowns
 from jaxgadget.holdem.runouts import (
-    LAUNCHED_LANES,
-    SLICE_LANES,
     EvaluatedStreets,
     Runouts,
     StreetStrategies,
     evaluate_streets,
     find_merged,
+    find_slice_lanes,
     lay_out_streets,
 )
 from jaxgadget.holdem.solution import SpotSolution, SpotSolutions, SpotState
@@ -716,8 +715,8 @@ def _solve_by_streets(
             f"algorithm={solver.name!r} on {spot.board}: expected regret matching without predictions, whose "
             "strategies follow from its regrets, such as 'dcfr' or 'cfr+'"
         )
-    sizes = SLICE_LANES if solver.placement.on_cpu else LAUNCHED_LANES
-    runouts, merges = lay_out_streets(spot, exchanges, sizes), len(exchanges) > 0
+    runouts = lay_out_streets(spot, exchanges, find_slice_lanes(solver.placement))
+    merges = len(exchanges) > 0
     batch = runouts.batch(rule, compressed=compressed, locked=locked)
     key = fingerprint(batch.problem(), rule) if keep_state else ""
     state = None if begun is None else _continued(spot, begun, key, batch, solver)

@@ -171,7 +171,7 @@ class BranchLesson(CriticTask, Stateless):
         inputs, entries, returns = self.branch(weights, step)
         table = evaluate(self.shape, weights[CRITIC], inputs)
         size = self.continuations.size
-        values = jnp.take_along_axis(table, (entries[0] * size + entries[1])[:, None], axis=1)[:, 0]
+        values = take_chosen(table, entries[0] * size + entries[1])
         error = jnp.mean(jnp.square(values - returns))
         key = jax.random.fold_in(jax.random.fold_in(self.key, step), 5)
         return self.with_directions(error, weights, key)

@@ -28,6 +28,7 @@ from jax.tree_util import Partial
 
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.driver import Stopped, cast_arrays, run_all
+from jaxgadget.core.loops import LOOP_FORM, LOOP_OPTIONS
 from jaxgadget.core.memory import find_memory, find_workers
 from jaxgadget.core.regret import find_rule, follows_from_regrets
 from jaxgadget.core.solver import Solver
@@ -581,7 +582,7 @@ def solve_deals(
     return joined
 
 
-_resolved = compiled(resolve_deals)
+_resolved = compiled(resolve_deals, gpu_options=LOOP_OPTIONS[LOOP_FORM])
 
 
 def _part(

@@ -9,6 +9,7 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 
+from jaxgadget.core.loops import LOOP_FORM, LOOP_OPTIONS
 from jaxgadget.learn.trainer import Lesson, TrainingResult
 from jaxgadget.networks.perceptron import Weights
 from jaxgadget.util.compilation import compiled
@@ -48,7 +49,7 @@ class Regression(Lesson, Protocol):
         ...
 
 
-@compiled
+@compiled(gpu_options=LOOP_OPTIONS[LOOP_FORM])
 def mean_square(
     lesson: Regression, weights: Weights, first: jax.Array, last: jax.Array, rounds: jax.Array
 ) -> tuple[jax.Array, jax.Array]:

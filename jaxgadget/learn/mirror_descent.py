@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgadget.core.problem import Parts, Problem, follow, payoff_reach, values_up
+from jaxgadget.core.rows import RowSums, build_row_sums
 from jaxgadget.core.solver import check_iterations
 from jaxgadget.learn.decisions import Decisions
 from jaxgadget.learn.options import PolicyTrainingConfig
@@ -35,6 +36,7 @@ from jaxgadget.policy.evaluate import whole_problem
 from jaxgadget.policy.network import ILLEGAL
 from jaxgadget.tree.whole import whole_treeplexes
 from jaxgadget.util.arguments import is_finite_number
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,34 +110,43 @@ class ActionValues:
       problem: the whole game, one lane.
       cells: for both players `[Q]` index of each action of the problem in the flattened `[I, A]` arrays;
         I × A for padding.
-      infoset: for both players `[H]` the infoset, in `[I]`, of each history at which the player acts.
-      sequence: for both players `[H]` the opponent's last sequence in the problem, -1 for none.
-      chance: for both players `[H]` chance's reach.
+      action: `[I × A]` position of each action among both players' actions of the problem; their number
+        for illegal ones.
+      mass: sums `[I, 1]` of chance's reach × the opponent's over the histories of each infoset, from the
+        second player's reach of sequences in the problem, the first player's, and 1.
     """
 
     problem: Problem
     cells: tuple[jax.Array, jax.Array]
-    infoset: tuple[jax.Array, jax.Array]
-    sequence: tuple[jax.Array, jax.Array]
-    chance: tuple[jax.Array, jax.Array]
+    action: jax.Array
+    mass: RowSums
 
     @staticmethod
     def of(decisions: Decisions) -> ActionValues:
         """The game of some decisions, in float32."""
         tree, form = decisions.tree, whole_treeplexes(decisions.tree)
-        columns: list[tuple[Any, ...]] = []
-        for player in (0, 1):
+        problem = whole_problem(tree, 1, np.float32)
+        num_cells = decisions.legal.size
+        cells, parts = list[IntArray](), list[tuple[IntArray, IntArray, FloatArray]]()
+        num_sequences = [side.body.num_sequences for side in reversed(problem.sides)]
+        for player, first in ((0, 0), (1, num_sequences[0])):
             rows = form.action_sequences(player) - 1
-            cells = np.where(rows >= 0, decisions.cells[player][np.maximum(rows, 0)], decisions.legal.size)
+            cells.append(np.where(rows >= 0, decisions.cells[player][np.maximum(rows, 0)], num_cells))
             histories = np.flatnonzero(tree.infoset[player] >= 0)
             infoset = tree.infoset[player, histories] + player * len(tree.infosets[0])
             sequence = form.from_tree(1 - player)[tree.sequence[1 - player, histories]]
-            arrays = (cells, infoset, sequence, tree.chance[histories])
-            kinds = (np.int32, np.int32, np.int32, np.float32)
-            columns.append(tuple(jnp.asarray(a.astype(kind)) for a, kind in zip(arrays, kinds, strict=True)))
-        cells, infoset, sequence, chance = zip(*columns, strict=True)
-        problem = whole_problem(tree, 1, np.float32)
-        return ActionValues(problem=problem, cells=cells, infoset=infoset, sequence=sequence, chance=chance)
+            column = np.where(sequence >= 0, first + sequence, sum(num_sequences))
+            parts.append((infoset, column, tree.chance[histories]))
+        every = np.concatenate(cells)
+        action = np.full(num_cells + 1, len(every))
+        action[every] = np.arange(len(every))
+        row, column, chance = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return ActionValues(
+            problem=problem,
+            cells=(jnp.asarray(cells[0], jnp.int32), jnp.asarray(cells[1], jnp.int32)),
+            action=jnp.asarray(action[:num_cells], jnp.int32),
+            mass=build_row_sums(row, column, chance, len(decisions.legal), np.float32),
+        )
 
     def __call__(self, policy: jax.Array) -> jax.Array:
         """Values of actions for the acting player, given their infoset.
@@ -153,15 +164,13 @@ class ActionValues:
         plans = [follow(sides[p], terms[p], strategy[p]) for p in (0, 1)]
         first, second = (payoff_reach(sides[p], terms[p], plans[p]) for p in (0, 1))
         reaches = first, second
-        weighted, mass = jnp.zeros_like(flat), jnp.zeros(len(policy), policy.dtype)
+        values: list[jax.Array] = []
         for player in (0, 1):
             gradient, _ = self.problem.payoff.gradient(player, reaches, None)
-            values = values_up(sides[player], terms[player], gradient, strategy[player]).actions.body[:, 0]
-            weighted = weighted.at[self.cells[player]].set(values)
-            reach = jnp.append(reaches[1 - player][:, 0], 1)[self.sequence[player]]
-            mass = mass.at[self.infoset[player]].add(self.chance[player] * reach)
-        table, mass = weighted[:-1].reshape(policy.shape), mass[:, None]
-        return jnp.where(mass > 0, table / jnp.where(mass > 0, mass, 1), 0)
+            values.append(values_up(sides[player], terms[player], gradient, strategy[player]).actions.body)
+        weighted = jnp.append(jnp.concatenate(values)[:, 0], 0)[self.action].reshape(policy.shape)
+        mass = self.mass(jnp.concatenate([second, first, jnp.ones((1, 1), policy.dtype)]))
+        return jnp.where(mass > 0, weighted / jnp.where(mass > 0, mass, 1), 0)
 
 
 @jax.tree_util.register_dataclass

@@ -194,7 +194,8 @@ class _Padded(nnx.Module):
             padding = (0, first - group.sizes[0]), (0, second - group.sizes[1])
             payoffs.append(jnp.pad(pairs, ((0, 0), (0, 0), *padding)))
         order = np.argsort(np.concatenate([group.states for group in self.groups]))
-        return jnp.concatenate(payoffs)[order]
+        # Unique indices have a gradient without atomic additions on a GPU.
+        return jnp.concatenate(payoffs).at[order].get(unique_indices=True)
 
 
 _OWN = 3

@@ -56,8 +56,8 @@ class Rollouts:
 
 def take_chosen(values: jax.Array, action: jax.Array) -> jax.Array:
     """Selects the chosen actions, `[..., A]` → `[...]`; an arbitrary action where none is chosen."""
-    index = jnp.maximum(action, 0)[..., None].astype(jnp.int32)
-    return jnp.take_along_axis(values, index, axis=-1)[..., 0]
+    is_chosen = jax.nn.one_hot(jnp.maximum(action, 0), values.shape[-1], dtype=bool)
+    return jnp.sum(jnp.where(is_chosen, values, 0), axis=-1)  # a gather's gradient is added by atomics
 
 
 def by_game(x: jax.Array) -> jax.Array:

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import optax
 import pandas as pd
 
+from jaxgadget.core.loops import LOOP_FORM, LOOP_OPTIONS
 from jaxgadget.learn.optimiser import LearningSchedule, make_optimiser
 from jaxgadget.learn.options import TrainerConfig
 from jaxgadget.networks.checkpoints import Row, TrainingFolder
@@ -120,7 +121,7 @@ def begin(weights: Weights, schedule: LearningSchedule, carried: Carried = None)
     )
 
 
-@compiled(static_argnames="schedule", donate_argnames="progress")
+@compiled(static_argnames="schedule", donate_argnames="progress", gpu_options=LOOP_OPTIONS[LOOP_FORM])
 def advance(progress: Progress, lesson: Lesson, until: jax.Array, *, schedule: LearningSchedule) -> Progress:
     """Trains until step `until`, or until a step fails."""
     optimiser = make_optimiser(schedule)

@@ -51,6 +51,8 @@ POLICY = "policy"
 
 def find_machine(game: TreeGame) -> StateMachine[Any]:
     """The game as a `StateMachine`; raises ValueError if it is none."""
+    if not isinstance(game, TreeGame):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"game={game!r}: expected a game, from load(…)")
     machine = game.public.machine if isinstance(game, PublicStateGame) else game
     if not isinstance(machine, StateMachine):
         raise ValueError(

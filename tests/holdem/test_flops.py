@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxgadget.core.solver import Solver
-from jaxgadget.holdem import solve
+from jaxgadget.holdem import runouts
 from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.cards import card_name, hand_name, parse_cards
 from jaxgadget.holdem.checkpoint import BatchReport
@@ -358,7 +358,7 @@ def test_slices_of_several_lanes_change_nothing(
 ):
     """Those of accelerators and others; files of both hold the same strategies."""
     one = solve_one(spot, 3)
-    monkeypatch.setattr(solve, "SLICE_LANES", sizes)
+    monkeypatch.setattr(runouts, "SLICE_LANES", sizes)
     several = solve_one(spot, 3)
     assert several.streets is not None
     rivers = several.streets.runouts.slices[2]

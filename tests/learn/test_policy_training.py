@@ -209,6 +209,8 @@ def test_bad_arguments():
         train_policy(tree, Distil(["uniform", "cfr:1"]), config=SMALL)
     with pytest.raises(ValueError, match="not for 'kuhn_poker'"):
         train_policy(tree, Distil(Policy.uniform(tree_of(GOOFSPIEL))), config=SMALL)
+    with pytest.raises(ValueError, match=r"game='kuhn_poker': expected a game, from load"):
+        train_policy("kuhn_poker", MirrorDescent(), config=SMALL)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="expected a StateMachine"):
         train_policy(matching_pennies_forfeit(), MirrorDescent(), config=SMALL)
     with pytest.raises(ValueError, match="learning_rate"):

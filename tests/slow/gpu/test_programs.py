@@ -169,6 +169,27 @@ def flop(**settings: Any) -> Any:
     return jg.solve_spots([spot], solver=solver(), **settings)
 
 
+def deals() -> Any:
+    """The first street of a turn, with all rivers re-solved in every update."""
+    spot = jg.Spot(
+        board="Td9d6hQc",
+        oop="AA,KK",
+        ip="QQ,TT",
+        pot=60,
+        stack=120,
+        menus=jg.BetMenu(bets=(0.5,), raises=()),
+    )
+    return jg.solve_to_deal(spot, jg.ResolvedDeals(2), iterations=2)
+
+
+def test_values_of_deals() -> None:
+    """All rivers of a turn are solved at once, in float64."""
+    (loop,) = inspect(deals, only=LOOPS, progress=False).programs
+    assert loop.is_graph and loop.dtype == "float64"
+    assert loop.atomics == loop.sorts == 0 and not loop.calls_out
+    assert loop.launches < 40
+
+
 CALLS: dict[str, Callable[[], Any]] = {
     "unsafe": lambda: refined(jg.Unsafe()),
     "resolving": lambda: refined(jg.Resolving()),
@@ -185,6 +206,44 @@ CALLS: dict[str, Callable[[], Any]] = {
     "flop": flop,
     "flop in 16 bits": lambda: flop(compressed=True),
 }
+
+
+SHORT = {"steps": 2, "batch_size": 64, "width": 16}
+
+
+def trained_by(method: Any) -> Any:
+    return jg.train_policy(jg.load("kuhn_poker"), method, config=jg.PolicyTrainingConfig(**SHORT))
+
+
+def values_learned() -> Any:
+    tree = tree_of("kuhn_poker")
+    return jg.train_value(tree, jg.Policy.uniform(tree), config=jg.TrainingConfig(**SHORT))
+
+
+def ranges_learned() -> Any:
+    config = jg.RangeTrainingConfig(**SHORT, samples=16, rounds=0, iterations=1)
+    return jg.train_ranges(tree_of("kuhn_poker"), "depth:1", config=config)
+
+
+TRAININGS: dict[str, Callable[[], Any]] = {
+    "values of histories": values_learned,
+    "values of ranges": ranges_learned,
+    "mirror descent": lambda: trained_by(jg.MirrorDescent()),
+    "PPO": lambda: trained_by(jg.PPO()),
+    "R-NaD": lambda: trained_by(jg.RNaD()),
+}
+
+COUNTING = ("PPO", "R-NaD")
+"""Trainings that count decisions by atomic additions of integers, whose order is irrelevant."""
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_trainings(name: str) -> None:
+    """A training's steps are one graph without float64, and add in the same order whenever they run."""
+    (steps,) = inspect(TRAININGS[name], only=("advance",), progress=False).programs
+    assert steps.iterates and steps.is_graph and steps.dtype == "float32"
+    assert steps.float64 == steps.sorts == 0 and not steps.calls_out
+    assert (steps.atomics > 0) == (name in COUNTING)
 
 
 @pytest.mark.parametrize("name", CALLS)
