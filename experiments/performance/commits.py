@@ -2,7 +2,7 @@
 
 Every turn runs both, each in separate processes, and every second turn in the other order, so that a busy
 moment of the machine affects both equally. Prints medians over the turns, and their ratio. About an hour on
-two cores.
+two cores. On a GPU: `FOLDER bench grid rivers --lanes 1 1024 65536 --turns 1`.
 
 The measurements are `jaxgadget bench` and separate gadgets (microseconds per iteration, divided by the
 lanes), one and ten rivers and the grid of Figure 2 (seconds of iterations, and wall time with compilation),
@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -32,7 +32,6 @@ from jaxgadget.util.files import atomic_writer
 
 SCRIPTS = pathlib.PurePath("experiments", "performance")
 ROOT = pathlib.Path(__file__).parents[2]
-LANES = (1, 64)
 DEMO = ("refine", "leduc_poker")
 KUHN = ("refine", "kuhn_poker")
 BOARDS = tuple(f"Td9d6h{turn}{river}" for turn in ("Qc", "2s") for river in ("3c", "4h", "5d", "7s", "Ah"))
@@ -50,6 +49,20 @@ json.dump(rows.to_dict("records"), sys.stdout)
 
 Numbers = dict[str, float]
 """Measurements by name."""
+
+
+class Effort(NamedTuple):
+    """Size of the measurements.
+
+    Attributes:
+      lanes: numbers of lanes of `bench`.
+      seconds: for each row of a benchmark.
+      smoke: Kuhn poker only, and few iterations.
+    """
+
+    lanes: tuple[int, ...]
+    seconds: float
+    smoke: bool
 
 
 def execute(checkout: pathlib.Path, arguments: Sequence[str], cache: str | None = None) -> str:
@@ -74,11 +87,11 @@ def execute(checkout: pathlib.Path, arguments: Sequence[str], cache: str | None 
     return finished.stdout
 
 
-def measure_bench(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
+def measure_bench(checkout: pathlib.Path, effort: Effort) -> Numbers:
     """`jaxgadget bench`: microseconds by game and number of lanes."""
-    lanes = [argument for count in LANES for argument in ("--lanes", str(count))]
-    games = ["kuhn_poker"] if smoke else []
-    options = ["--engine", "jaxgadget", "--seconds", str(seconds), "--json", "-"]
+    lanes = [argument for count in effort.lanes for argument in ("--lanes", str(count))]
+    games = ["kuhn_poker"] if effort.smoke else []
+    options = ["--engine", "jaxgadget", "--seconds", str(effort.seconds), "--json", "-"]
     record = json.loads(execute(checkout, ["-m", "jaxgadget", "bench", *games, *lanes, *options]))
     return {
         f"bench, {row['game']}, {row['lanes']} lanes [µs]": row["us_per_lane_iteration"]
@@ -86,9 +99,9 @@ def measure_bench(checkout: pathlib.Path, seconds: float, smoke: bool) -> Number
     }
 
 
-def measure_gadgets(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
+def measure_gadgets(checkout: pathlib.Path, effort: Effort) -> Numbers:
     """`gadgets`: microseconds by game, gadget and number of lanes."""
-    options = ["--seconds", str(seconds), *(["--smoke"] if smoke else [])]
+    options = ["--seconds", str(effort.seconds), *(["--smoke"] if effort.smoke else [])]
     rows = json.loads(execute(checkout, [str(checkout / SCRIPTS / "gadgets.py"), *options]))
     return {
         f"{row['gadget']}, {row['game']} {row['cut']}, {row['lanes']} lanes [µs]": row[
@@ -98,11 +111,16 @@ def measure_gadgets(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numb
     }
 
 
-def measure_demo(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
+def measure_demo(checkout: pathlib.Path, effort: Effort) -> Numbers:
     """The demo with an empty cache: compiled programs and wall time."""
     with tempfile.TemporaryDirectory() as folder:
-        options = ["--iterations", "2"] if smoke else []
-        command = [*(KUHN if smoke else DEMO), *options, "--plot", str(pathlib.Path(folder) / "demo.png")]
+        options = ["--iterations", "2"] if effort.smoke else []
+        command = [
+            *(KUHN if effort.smoke else DEMO),
+            *options,
+            "--plot",
+            str(pathlib.Path(folder) / "demo.png"),
+        ]
         began = time.perf_counter()
         printed = execute(checkout, [str(checkout / SCRIPTS / "compiling.py"), *command], cache=folder)
         wall = time.perf_counter() - began
@@ -115,7 +133,7 @@ def measure_demo(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers
     }
 
 
-def measure_kuhn(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
+def measure_kuhn(checkout: pathlib.Path, effort: Effort) -> Numbers:
     """`jaxgadget refine kuhn_poker`: wall times with an empty cache and with a warm one."""
     numbers: Numbers = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -126,11 +144,11 @@ def measure_kuhn(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers
     return numbers
 
 
-def measure_rivers(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
+def measure_rivers(checkout: pathlib.Path, effort: Effort) -> Numbers:
     """`jaxgadget holdem`: wall time of one and of ten rivers with an empty cache, and time of iterations."""
     numbers: Numbers = {}
-    many = 2 if smoke else MANY
-    for count in (1,) if smoke else (1, len(BOARDS)):
+    many = 2 if effort.smoke else MANY
+    for count in (1,) if effort.smoke else (1, len(BOARDS)):
         with tempfile.TemporaryDirectory() as folder:
             spots = pathlib.Path(folder) / "spots.jsonl"
             lines = [json.dumps({"board": board, "pot": 100, "stack": 300}) for board in BOARDS[:count]]
@@ -147,9 +165,11 @@ def measure_rivers(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbe
     return numbers
 
 
-def measure_grid(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
+def measure_grid(checkout: pathlib.Path, effort: Effort) -> Numbers:
     """`grid`: seconds of iterations and wall time by game and cut."""
-    code = GRID_CODE.format(name="SMOKE_GRID" if smoke else "GRID", iterations=3 if smoke else 200)
+    code = GRID_CODE.format(
+        name="SMOKE_GRID" if effort.smoke else "GRID", iterations=3 if effort.smoke else 200
+    )
     numbers: Numbers = {}
     for row in json.loads(execute(checkout, ["-c", code])):
         name = f"grid, {row['game']} {row['cut']}"
@@ -157,7 +177,7 @@ def measure_grid(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers
     return numbers
 
 
-def measure_help(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
+def measure_help(checkout: pathlib.Path, effort: Effort) -> Numbers:
     """`jaxgadget --help`: the fastest of three."""
     walls: list[float] = []
     for _ in range(3):
@@ -167,7 +187,7 @@ def measure_help(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers
     return {"--help: wall time [s]": min(walls)}
 
 
-MEASUREMENTS: dict[str, Callable[[pathlib.Path, float, bool], Numbers]] = {
+MEASUREMENTS: dict[str, Callable[[pathlib.Path, Effort], Numbers]] = {
     "bench": measure_bench,
     "gadgets": measure_gadgets,
     "rivers": measure_rivers,
@@ -226,6 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("other", type=pathlib.Path, metavar="FOLDER", help="the other checkout")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(MEASUREMENTS)}")
     parser.add_argument("--turns", type=int, default=5, help="how often each is measured (5)")
+    parser.add_argument("--lanes", type=int, nargs="+", default=[1, 64], help="of `bench` (1 64)")
     parser.add_argument("--seconds", type=float, default=3.0, help="for each row of a benchmark (3)")
     parser.add_argument("--smoke", action="store_true", help="Kuhn poker only, few iterations, one turn")
     parser.add_argument("--csv", type=pathlib.Path, help="where all turns go")
@@ -237,9 +258,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; expected some of {', '.join(MEASUREMENTS)}")
     checkouts = {"other": asked.other.resolve(), "this": ROOT}
     turns, seconds = (1, 0.05) if asked.smoke else (asked.turns, asked.seconds)
+    effort = Effort(lanes=tuple(asked.lanes), seconds=seconds, smoke=asked.smoke)
     tables: list[pd.DataFrame] = []
     for name in asked.names or MEASUREMENTS:
-        measure = functools.partial(MEASUREMENTS[name], seconds=seconds, smoke=asked.smoke)
+        measure = functools.partial(MEASUREMENTS[name], effort=effort)
         tables.append(compare(measure, checkouts, turns))
         show(name, summarise(tables[-1]))
     if asked.csv:
