@@ -13,6 +13,7 @@ Both players have the same hands, in the same order. A hand that an outcome excl
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -27,6 +28,7 @@ from jaxgadget.core.rows import Sums, array_bytes, take_rows
 from jaxgadget.core.treeplex import Level, Reduce, Treeplex, reach, sum_blocks, sweep_up, take_blocks
 from jaxgadget.util.arrays import IntArray
 from jaxgadget.util.machine import num_cores
+from jaxgadget.util.native import Kernel
 from jaxgadget.util.players import replaced
 
 Roots = tuple[jax.Array, jax.Array]
@@ -45,43 +47,30 @@ class SlicedPayoff(Protocol):
         """
         ...
 
-    def update(
-        self,
-        branches: Branches,
-        player: int,
-        roots: Roots,
-        state: BranchState,
-        at: jax.Array,
-        t: jax.Array,
-        otherwise: Callable[..., tuple[jax.Array, BranchState]],
-    ) -> tuple[jax.Array, BranchState]:
-        """Updates a player's strategies in the slices below one above; it may have kernels for some devices.
+    def find_kernels(self, branches: Branches, player: int) -> SliceKernels | None:
+        """Kernels for the slices below one above; None if there are none.
 
         Args:
           branches: the games, of which this is the payoff.
           player: the player.
-          roots: both players' reach of the chance events.
-          state: the state.
-          at: index of the slice above.
-          t: number of the iteration, from 1.
-          otherwise: function of the arguments before it that does so by XLA's programs.
-
-        Returns:
-          `[lanes above, K, H]` values of the chance events, and the new state.
         """
         ...
 
-    def values(
-        self,
-        branches: Branches,
-        player: int,
-        roots: Roots,
-        state: BranchState,
-        at: jax.Array,
-        otherwise: Callable[..., tuple[jax.Array, jax.Array]],
-    ) -> tuple[jax.Array, jax.Array]:
-        """Values of the chance events as in `Branches.values`, `[lanes above, K, H]`; arguments as above."""
-        ...
+
+class SliceKernels(NamedTuple):
+    """Kernels for the slices below one above, for one player.
+
+    Arguments are both players' reach of the chance events, the state, and the index of the slice above. The
+    first result of each is `[lanes above, K, H]`.
+
+    Attributes:
+      update: updates the player's strategies, given the number of the iteration, from 1, as a further
+        argument; returns values of the chance events, and the new state.
+      values: values for a best response and for the player's average strategy, as in `Branches.values`.
+    """
+
+    update: Kernel
+    values: Kernel
 
 
 class Compressed(NamedTuple):
@@ -232,16 +221,18 @@ class Branches:
           `[K × H, lanes above]` values of the chance events with each of the player's hands, for both
           players' strategies before the update; and the new state.
         """
-        roots = self._roots(reaches)
-        values, state = self.payoff.update(
-            self, player, roots, state, jnp.asarray(at), t, Branches._update_slices
+        arguments = self._roots(reaches), state, jnp.asarray(at), t
+        kernels, by_xla = (
+            self.payoff.find_kernels(self, player),
+            functools.partial(self._update_slices, player),
         )
+        values, state = by_xla(*arguments) if kernels is None else kernels.update.call(by_xla, *arguments)
         return values.reshape(len(values), -1).T, state
 
     def _update_slices(
         self, player: int, roots: Roots, state: BranchState, at: jax.Array, t: jax.Array
     ) -> tuple[jax.Array, BranchState]:
-        """`SlicedPayoff.update` by XLA's programs."""
+        """`SliceKernels.update` by XLA's programs."""
         weight = self.rule.weight(t)
         own = self.bodies[player]
 
@@ -281,16 +272,18 @@ class Branches:
         The first are those of a best response, the second those of the player's own average strategy.
         Arguments and results are as in `update`.
         """
-        roots = self._roots(reaches)
-        best, played = self.payoff.values(
-            self, player, roots, state, jnp.asarray(at), Branches._values_of_slices
+        arguments = self._roots(reaches), state, jnp.asarray(at)
+        kernels, by_xla = (
+            self.payoff.find_kernels(self, player),
+            functools.partial(self._values_of_slices, player),
         )
+        best, played = by_xla(*arguments) if kernels is None else kernels.values.call(by_xla, *arguments)
         return best.reshape(len(best), -1).T, played.reshape(len(played), -1).T
 
     def _values_of_slices(
         self, player: int, roots: Roots, state: BranchState, at: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """`SlicedPayoff.values` by XLA's programs."""
+        """`SliceKernels.values` by XLA's programs."""
 
         def visit(slice_idx: jax.Array, roots: tuple[jax.Array, jax.Array], _: None) -> Any:
             choices = self._choices(slice_idx)

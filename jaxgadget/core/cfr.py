@@ -320,9 +320,9 @@ def _iterate(
     """Iterates until iteration `until`; `running` as in `step`."""
     check_precision(problem)
     by_steps = functools.partial(_iterate_by_steps, form=form)
-    if isinstance(problem.payoff, LoopedPayoff):
-        return problem.payoff.iterate(problem, rule, state, until, running, by_steps)
-    return by_steps(problem, rule, state, until, running)
+    payoff, arguments = problem.payoff, (problem, rule, state, until, running)
+    kernel = payoff.find_loop(problem, rule) if isinstance(payoff, LoopedPayoff) else None
+    return by_steps(*arguments) if kernel is None else kernel.call(by_steps, *arguments)
 
 
 def _iterate_by_steps(

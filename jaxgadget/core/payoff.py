@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any, Literal, Protocol, overload, runtime_checkable
 
 import jax
@@ -33,6 +32,7 @@ from jaxgadget.core.rows import (
     take_rows,
 )
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.native import Kernel
 
 PayoffForm = Literal["auto", "rows", "blocks"]
 
@@ -113,26 +113,13 @@ class NestedPayoff(Protocol):
 
 @runtime_checkable
 class LoopedPayoff(Protocol):
-    """Payoff with a loop of its own for some problems and devices."""
+    """Payoff that has a kernel for the whole loop of some problems."""
 
-    def iterate(
-        self,
-        problem: Any,
-        rule: Any,
-        state: Any,
-        until: jax.Array,
-        running: jax.Array | None,
-        otherwise: Callable[..., Any],
-    ) -> Any:
-        """Iterates until iteration `until`, as `core.cfr.step` does, and returns the new state.
+    def find_loop(self, problem: Any, rule: Any) -> Kernel | None:
+        """A kernel that iterates as `core.cfr.step` does; None if there is none.
 
-        Args:
-          problem: the games, of which this is the payoff.
-          rule: the regret-matching rule.
-          state: the state.
-          until: number of the last iteration.
-          running: as in `core.cfr.step`.
-          otherwise: function of the arguments before it that iterates step by step.
+        Its arguments are the games, of which this is the payoff, the regret-matching rule, the state, the
+        number of the last iteration, and `running` as in `core.cfr.step`; its result is the new state.
         """
         ...
 

@@ -3,7 +3,7 @@
 XLA compares hands at a showdown by products of matrices, and passes over all numbers of a game once for each
 operation. The kernels compare hands in one pass in the order of strength, and update a game while it is in a
 core's cache: on one core an iteration takes a quarter to a third of the time. `pay` serves all loops over
-rivers, `iterate` a single river, `update` and `values` rivers below a turn or flop. Where they do not apply
+rivers, `iterate` a single river, `RiversBelow` those of a turn or flop. Where they do not apply
 (predictive rules and several rivers beyond `pay`, merged hands, whole trees of turns, other devices), XLA's
 programs compute the same.
 """
@@ -19,11 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxgadget.core.branches import Branches, BranchState, LaneFloors, Stored, find_rounding
+from jaxgadget.core.branches import Branches, BranchState, LaneFloors, Roots, find_rounding
 from jaxgadget.core.host import slot_counts
 from jaxgadget.core.regret import ChoiceRule, RegretMatching, Rule
 from jaxgadget.core.treeplex import Treeplex
 from jaxgadget.util.native import Native
+from jaxgadget.util.players import replaced
 
 NAMES = ("jaxgadget_pay", "jaxgadget_iterate", "jaxgadget_update", "jaxgadget_evaluate")
 """Functions of the C++ file."""
@@ -141,95 +142,73 @@ def iterate(
     return jax.tree.unflatten(structure, results)
 
 
-def update(
-    branches: Branches,
-    board: Board,
-    ends: Sequence[Ends],
-    player: int,
-    roots: Sequence[jax.Array],
-    state: BranchState,
-    at: int | jax.Array,
-    t: jax.Array,
-) -> tuple[jax.Array, Stored, Stored]:
-    """Updates a player's strategies in the slices below one above, as `core.branches` does.
+class RiversBelow(NamedTuple):
+    """Kernels for the rivers below a turn or flop; see `core.branches.SliceKernels`.
 
-    Args:
+    Attributes:
       branches: the games, without others below them and with a single lane in each slice.
       board: the boards of all slices.
       ends: the terminal nodes, for both players.
       player: the player.
-      roots: for both players `[lanes above, K, H]` reach of the chance events.
-      state: the state.
-      at: index of the slice above.
-      t: number of the iteration, from 1.
-
-    Returns:
-      `[lanes above, K, H]` values of the chance events, and the player's regrets and sums of plans.
     """
-    other, dtype = 1 - player, t.dtype
-    operands = _slices(branches, board, ends, player, roots, at, dtype)
-    tolerances = [branches.least_regret(each, dtype) for each in (player, other)]
-    numbers = branches.rule.weight(t), *branches.rule.kept(t), *tolerances
-    rounding = jnp.zeros(0, dtype)
-    if branches.compressed:
-        rounding = find_rounding(jnp.arange(branches.hands), jnp.zeros(1), t)
-    operands += [_numbers(numbers, dtype), rounding]
-    updated, structure = jax.tree.flatten((state.regrets[player], state.strategy_sum[player]))
-    first = len(operands)
-    total, *results = jax.ffi.ffi_call(
-        "jaxgadget_update",
-        _shapes([roots[player], *updated]),
-        vmap_method=BATCHING,
-        input_output_aliases={first + i: 1 + i for i in range(len(updated))},
-    )(*operands, *updated, *jax.tree.leaves(state.regrets[other]))
-    return total, *jax.tree.unflatten(structure, results)
 
+    branches: Branches
+    board: Board
+    ends: tuple[Ends, Ends]
+    player: int
 
-def values(
-    branches: Branches,
-    board: Board,
-    ends: Sequence[Ends],
-    player: int,
-    roots: Sequence[jax.Array],
-    state: BranchState,
-    at: int | jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    """Values `[lanes above, K, H]` of chance events for a best response, and for the average strategy.
+    def update(
+        self, roots: Roots, state: BranchState, at: jax.Array, t: jax.Array
+    ) -> tuple[jax.Array, BranchState]:
+        """Updates the player's strategies as `core.branches` does."""
+        branches, player, other, dtype = self.branches, self.player, 1 - self.player, t.dtype
+        operands = self._operands(roots, at)
+        tolerances = [branches.least_regret(each, dtype) for each in (player, other)]
+        numbers = branches.rule.weight(t), *branches.rule.kept(t), *tolerances
+        rounding = jnp.zeros(0, dtype)
+        if branches.compressed:
+            rounding = find_rounding(jnp.arange(branches.hands), jnp.zeros(1), t)
+        operands += [_numbers(numbers, dtype), rounding]
+        updated, structure = jax.tree.flatten((state.regrets[player], state.strategy_sum[player]))
+        first = len(operands)
+        total, *results = jax.ffi.ffi_call(
+            "jaxgadget_update",
+            _shapes([roots[player], *updated]),
+            vmap_method=BATCHING,
+            input_output_aliases={first + i: 1 + i for i in range(len(updated))},
+        )(*operands, *updated, *jax.tree.leaves(state.regrets[other]))
+        regrets, sums = jax.tree.unflatten(structure, results)
+        return total, state._replace(
+            regrets=replaced(state.regrets, player, regrets),
+            strategy_sum=replaced(state.strategy_sum, player, sums),
+        )
 
-    Arguments as in `update`.
-    """
-    operands = _slices(branches, board, ends, player, roots, at, roots[0].dtype)
-    sums = jax.tree.leaves((state.strategy_sum[player], state.strategy_sum[1 - player]))
-    best, played = jax.ffi.ffi_call("jaxgadget_evaluate", _shapes([roots[player]] * 2), vmap_method=BATCHING)(
-        *operands, *sums
-    )
-    return best, played
+    def values(self, roots: Roots, state: BranchState, at: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Values for a best response, and for the average strategy."""
+        own = roots[self.player]
+        sums = jax.tree.leaves((state.strategy_sum[self.player], state.strategy_sum[1 - self.player]))
+        best, played = jax.ffi.ffi_call("jaxgadget_evaluate", _shapes([own] * 2), vmap_method=BATCHING)(
+            *self._operands(roots, at), *sums
+        )
+        return best, played
 
-
-def _slices(
-    branches: Branches,
-    board: Board,
-    ends: Sequence[Ends],
-    player: int,
-    roots: Sequence[jax.Array],
-    at: int | jax.Array,
-    dtype: jnp.dtype,
-) -> list[jax.Array]:
-    """Operands that describe the slices below one above, and both players' games."""
-    hands = jnp.arange(branches.hands, dtype=jnp.int32)[None]
-    operands = [
-        *board.operands(),
-        jnp.stack([branches.first[at], branches.first[at + 1]]),
-        branches.above,
-        branches.chance.astype(dtype),
-        branches.image,
-        hands if branches.images is None else branches.images,
-        roots[player],
-        roots[1 - player],
-    ]
-    for each in (player, 1 - player):
-        operands += _of_player(branches.bodies[each], branches.floors[each], ends[each], dtype)
-    return operands
+    def _operands(self, roots: Roots, at: jax.Array) -> list[jax.Array]:
+        """Operands that describe the slices, and both players' games."""
+        branches, dtype = self.branches, roots[0].dtype
+        hands = jnp.arange(branches.hands, dtype=jnp.int32)[None]
+        operands = [
+            *self.board.operands(),
+            jnp.stack([branches.first[at], branches.first[at + 1]]),
+            branches.above,
+            branches.chance.astype(dtype),
+            branches.image,
+            hands if branches.images is None else branches.images,
+            roots[self.player],
+            roots[1 - self.player],
+        ]
+        for each in (self.player, 1 - self.player):
+            operands += _of_player(branches.bodies[each], branches.floors[each], self.ends[each], dtype)
+        return operands
 
 
 def _of_player(body: Treeplex, floors: LaneFloors | None, ends: Ends, dtype: jnp.dtype) -> list[jax.Array]:

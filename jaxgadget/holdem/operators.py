@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar, cast
 
 import jax
@@ -37,6 +37,7 @@ from jaxgadget.holdem import kernels
 from jaxgadget.holdem.cards import HANDS, NUM_CARDS, cards_left, hands_left, strength_groups
 from jaxgadget.holdem.kernels import KERNELS, Board, Ends, LoopState
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.native import Kernel
 
 CARD_STEP = 8
 """The number of hands with each card is padded to a multiple of this, so that spots share programs."""
@@ -646,19 +647,10 @@ class SpotsPayoff:
         def multiply(payoff: SpotsPayoff, reach: tuple[jax.Array, jax.Array]) -> jax.Array:
             return payoff.hands.gradient(player, reach, None)[0]
 
-        return KERNELS.on_cpu(pay, multiply, self, reach), state
+        return Kernel(KERNELS, pay).call(multiply, self, reach), state
 
-    def iterate(
-        self,
-        problem: Problem,
-        rule: Rule,
-        state: State,
-        until: jax.Array,
-        running: jax.Array | None,
-        otherwise: Callable[..., State],
-    ) -> State:
-        """Iterates as `core.payoff.LoopedPayoff` says: a single spot by a kernel."""
-        arguments = problem, rule, state, until, running
+    def find_loop(self, problem: Problem, rule: Rule) -> Kernel | None:
+        """A kernel for a single river; see `core.payoff.LoopedPayoff`."""
         choices = [terms.body for terms in problem.terms]
         is_plain = problem.order == (0, 1) and all(
             side.fixed
@@ -668,8 +660,8 @@ class SpotsPayoff:
             for side, terms in zip(problem.sides, problem.terms, strict=True)
         )
         if self.boards is None or problem.num_lanes > 1 or not is_plain or not kernels.applies(rule, choices):
-            return otherwise(*arguments)
-        return KERNELS.on_cpu(_iterate, otherwise, *arguments)
+            return None
+        return Kernel(KERNELS, _iterate)
 
     @property
     def boards(self) -> Board | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -14,7 +14,13 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.core.batch import Batch
-from jaxgadget.core.branches import BranchedPayoff, Branches, BranchState, Compressed, LaneFloors, Roots
+from jaxgadget.core.branches import (
+    BranchedPayoff,
+    Branches,
+    Compressed,
+    LaneFloors,
+    SliceKernels,
+)
 from jaxgadget.core.certificate import Certificate, certify_average
 from jaxgadget.core.devices import HOME, Placement
 from jaxgadget.core.hands import HandsPayoff, build_hands_payoff
@@ -32,7 +38,7 @@ from jaxgadget.holdem.betting import BettingTree
 from jaxgadget.holdem.cards import HANDS, strength_groups
 from jaxgadget.holdem.carried import carried_hands
 from jaxgadget.holdem.isomorphism import IDENTITY, exchanged_hands, find_exchanges
-from jaxgadget.holdem.kernels import KERNELS, Board, Ends
+from jaxgadget.holdem.kernels import KERNELS, Board, RiversBelow
 from jaxgadget.holdem.locks import Cards, Locked
 from jaxgadget.holdem.operators import (
     BoardTables,
@@ -59,7 +65,7 @@ from jaxgadget.holdem.streets import (
 from jaxgadget.tree.public_form import hand_entries
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compiled
-from jaxgadget.util.players import replaced
+from jaxgadget.util.native import Kernel
 from jaxgadget.util.precision import precision
 
 SLICE_LANES = (1, 1)
@@ -100,76 +106,22 @@ class StreetPayoff:
         tables = jax.tree.map(on_boards, self.hands.tables, is_leaf=lambda x: isinstance(x, BoardTables))
         return SpotsPayoff(hands=dataclasses.replace(self.hands, tables=tables))
 
-    def update(
-        self,
-        branches: Branches,
-        player: int,
-        roots: Roots,
-        state: BranchState,
-        at: jax.Array,
-        t: jax.Array,
-        otherwise: Callable[..., tuple[jax.Array, BranchState]],
-    ) -> tuple[jax.Array, BranchState]:
-        """As `core.branches.SlicedPayoff` says: single rivers by a kernel."""
-        if not self._has_kernels(branches):
-            return otherwise(branches, player, roots, state, at, t)
-
-        def update(
-            branches: Branches, roots: Roots, state: BranchState, at: jax.Array, t: jax.Array
-        ) -> tuple[jax.Array, BranchState]:
-            values, regrets, sums = kernels.update(
-                branches, *_described(branches), player, roots, state, at, t
-            )
-            state = state._replace(
-                regrets=replaced(state.regrets, player, regrets),
-                strategy_sum=replaced(state.strategy_sum, player, sums),
-            )
-            return values, state
-
-        def by_xla(branches: Branches, *arguments: Any) -> tuple[jax.Array, BranchState]:
-            return otherwise(branches, player, *arguments)
-
-        return KERNELS.on_cpu(update, by_xla, branches, roots, state, at, t)
-
-    def values(
-        self,
-        branches: Branches,
-        player: int,
-        roots: Roots,
-        state: BranchState,
-        at: jax.Array,
-        otherwise: Callable[..., tuple[jax.Array, jax.Array]],
-    ) -> tuple[jax.Array, jax.Array]:
-        """As `core.branches.SlicedPayoff` says: single rivers by a kernel."""
-        if not self._has_kernels(branches):
-            return otherwise(branches, player, roots, state, at)
-
-        def evaluate(branches: Branches, *arguments: Any) -> tuple[jax.Array, jax.Array]:
-            return kernels.values(branches, *_described(branches), player, *arguments)
-
-        def by_xla(branches: Branches, *arguments: Any) -> tuple[jax.Array, jax.Array]:
-            return otherwise(branches, player, *arguments)
-
-        return KERNELS.on_cpu(evaluate, by_xla, branches, roots, state, at)
-
-    def _has_kernels(self, branches: Branches) -> bool:
-        """True for rivers, one in a slice."""
-        return (
-            branches.below is None
+    def find_kernels(self, branches: Branches, player: int) -> SliceKernels | None:
+        """Kernels for rivers, one in a slice."""
+        rivers = [pays.tables for pays in cast("Any", self.hands.tables) if pays.tables.shows]
+        if not (
+            rivers
+            and branches.below is None
             and branches.orbit is None
             and branches.held.shape[1] == 1
-            and any(pays.tables.shows for pays in cast("Any", self.hands.tables))
             and kernels.applies(branches.rule, ())
-        )
-
-
-def _described(branches: Branches) -> tuple[Board, list[Ends]]:
-    """The boards of all slices of rivers, and both players' terminal nodes."""
-    payoff = cast("StreetPayoff", branches.payoff)
-    tables = next(pays.tables for pays in cast("Any", payoff.hands.tables) if pays.tables.shows)
-    cards = cards_of(tables.slot_of_hand, tables.hand_of_card)[0]
-    board = Board(cards=cards, group=branches.lane_data.group, held=branches.held)
-    return board, [ends_of(payoff.hands, player) for player in (0, 1)]
+        ):
+            return None
+        cards = cards_of(rivers[0].slot_of_hand, rivers[0].hand_of_card)[0]
+        board = Board(cards=cards, group=branches.lane_data.group, held=branches.held)
+        ends = ends_of(self.hands, 0), ends_of(self.hands, 1)
+        below = RiversBelow(branches, board, ends, player)
+        return SliceKernels(Kernel(KERNELS, below.update), Kernel(KERNELS, below.values))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

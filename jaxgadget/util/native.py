@@ -23,7 +23,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import platformdirs
@@ -74,15 +74,6 @@ class Native:
         if self._is_loaded is None:
             threading.Thread(target=self.load, name="jaxgadget-native", daemon=True).start()
 
-    def on_cpu(self, function: Callable[..., Any], otherwise: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of `function`, which calls the functions, on a CPU; of `otherwise` on other devices.
-
-        If the functions cannot be compiled, it is that of `otherwise` everywhere.
-        """
-        if not self.load():
-            return otherwise(*arguments)
-        return jax.lax.platform_dependent(*arguments, cpu=function, default=otherwise)
-
     def _register(self) -> bool:
         compiler = find_compiler()
         if compiler is None:
@@ -112,6 +103,27 @@ class Native:
             log.info("%s is damaged, and compiled again.", library)
         compile_library(self._source, compiler, library)
         return ctypes.CDLL(os.fspath(library))
+
+
+class Kernel(NamedTuple):
+    """A function of arrays that calls native functions, for which XLA's programs compute the same.
+
+    Attributes:
+      native: the native functions.
+      function: the function.
+    """
+
+    native: Native
+    function: Callable[..., Any]
+
+    def call(self, otherwise: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of the function on a CPU, and that of `otherwise` on other devices.
+
+        If the native functions cannot be compiled, it is that of `otherwise` everywhere.
+        """
+        if not self.native.load():
+            return otherwise(*arguments)
+        return jax.lax.platform_dependent(*arguments, cpu=self.function, default=otherwise)
 
 
 def compile_library(source: pathlib.Path, compiler: Sequence[str], library: pathlib.Path) -> None:

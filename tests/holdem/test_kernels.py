@@ -23,7 +23,7 @@ from jaxgadget.holdem.solve import solve_spots
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import policy_to_rows
 from jaxgadget.subgames.spots import SpotRefinement, refine_spots
-from jaxgadget.util.native import Native
+from jaxgadget.util.native import Kernel, Native
 from tests.holdem.test_flops import flop
 
 pytestmark = pytest.mark.skipif(not KERNELS.is_expected, reason="needs a C++ compiler")
@@ -159,11 +159,11 @@ def test_payoffs_of_several_rivers_are_those_of_xla(algorithm: str, monkeypatch:
 
 
 def test_merged_hands_are_left_to_xla(monkeypatch: pytest.MonkeyPatch):
-    def fail(self: Native, *arguments: Any) -> None:
+    def fail(self: Kernel, *arguments: Any) -> None:
         raise AssertionError("a kernel was asked for")
 
     jax.clear_caches()
-    monkeypatch.setattr(Native, "on_cpu", fail)
+    monkeypatch.setattr(Kernel, "call", fail)
     symmetric = Spot(board="Th9h6hQh", oop="AA,KK", ip="QQ,JJ", pot=60, stack=30)
     assert solve(symmetric, "dcfr", [], suit_isomorphism=True).gap > 0
     with pytest.raises(AssertionError):
