@@ -359,7 +359,7 @@ def parse_thunks(text: str) -> list[Thunk]:
     return thunks
 
 
-class Kernel(NamedTuple):
+class PtxKernel(NamedTuple):
     """Contents of a kernel's PTX.
 
     Attributes:
@@ -374,17 +374,17 @@ class Kernel(NamedTuple):
     additions: float
 
 
-def parse_ptx(text: str) -> dict[str, Kernel]:
+def parse_ptx(text: str) -> dict[str, PtxKernel]:
     """The kernels of a PTX module, by name."""
     parts = _ENTRY.split(text)[1:]
-    kernels: dict[str, Kernel] = {}
+    kernels: dict[str, PtxKernel] = {}
     for name, body in zip(parts[::2], parts[1::2], strict=True):
         match = _THREADS.search(body)
         threads = 1
         for size in filter(None, match.groups() if match is not None else ()):
             threads *= int(size)
         additions = len(_ADDITION.findall(body))
-        kernels[name] = Kernel(
+        kernels[name] = PtxKernel(
             threads if match is not None else 0,
             len(re.findall(r"\b(?:atom|red)\.", body)),
             math.inf if additions and _has_loop(body) else additions,

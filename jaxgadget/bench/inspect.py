@@ -328,13 +328,13 @@ class _Dump:
     """
 
     thunks: Sequence[hlo.Thunk]
-    ptx: dict[str, hlo.Kernel]
+    ptx: dict[str, hlo.PtxKernel]
     is_graph: bool
 
     @classmethod
     def read(cls, folder: pathlib.Path) -> _Dump:
         """Reads the folder of `xla_dump_to`, which has one program with kernels."""
-        ptx: dict[str, hlo.Kernel] = {}
+        ptx: dict[str, hlo.PtxKernel] = {}
         for path in folder.glob("*.ptx"):
             ptx |= hlo.parse_ptx(path.read_text())
         thunks = _longest(folder, "*.thunk_sequence.txt")
@@ -342,7 +342,7 @@ class _Dump:
         graphs = [thunk for thunk in final if not thunk.enclosing]
         return cls(thunks, ptx, len(graphs) == 1 and graphs[0].kind == "kCommandBuffer")
 
-    def kernels(self, *, in_loop: bool) -> list[hlo.Kernel]:
+    def kernels(self, *, in_loop: bool) -> list[hlo.PtxKernel]:
         """The kernels of all loops, or all kernels."""
         names = {thunk.kernel for thunk in self.thunks if not in_loop or "kWhile" in thunk.enclosing}
         return [kernel for name, kernel in self.ptx.items() if name in names]

@@ -187,7 +187,7 @@ def test_launches_and_kernels_are_read():
     assert inside == {"loop_compare_fusion", "loop_add_fusion"}
     assert thunks[1].enclosing == ("kCommandBuffer",) and thunks[-1].enclosing == ()
     kernels = hlo.parse_ptx(PTX)
-    assert kernels["one"] == hlo.Kernel(1, 0, 3) and kernels["many"] == hlo.Kernel(256, 2, 0)
+    assert kernels["one"] == hlo.PtxKernel(1, 0, 3) and kernels["many"] == hlo.PtxKernel(256, 2, 0)
     assert kernels["back"].additions == 1, "a jump to an earlier line is no loop"
     assert kernels["again"].additions == float("inf")
 

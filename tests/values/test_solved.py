@@ -277,7 +277,7 @@ def test_chunks_of_lanes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(solving, "solve_batch", told)
     whole = solved(below, ranges, iterations=12)
-    parts = solved(below, ranges, iterations=12, memory_limit=40_000)
+    parts = solved(below, ranges, iterations=12, memory_limit=20_000)
     assert 0 < 2 * chunks[1] <= chunks[0]
     np.testing.assert_allclose(parts.gap, whole.gap, rtol=0, atol=ROUNDING)
     for player in (0, 1):
