@@ -102,6 +102,7 @@ class Benchmark:
 
     Attributes:
       device: the devices that computed, and the machine's cores.
+      devices: number of devices over which lanes were split, with copies where they did not divide them.
       driver: version of the NVIDIA driver; None without one.
       loop: execution form of the loop on an accelerator.
       versions: versions of Python, of packages (None if not installed), and of installed plugins.
@@ -110,6 +111,7 @@ class Benchmark:
     """
 
     device: str
+    devices: int
     driver: str | None
     loop: LoopForm
     versions: dict[str, str | None]
@@ -162,7 +164,8 @@ def bench(
       dtype: precision of jaxgadget, `float32` or `float64`; peers compute in float64.
       loop: execution form of the loop on an accelerator, see `jaxgadget.core.loops.LoopForm`; no effect on a
         CPU.
-      devices: some of `jax.local_devices()`, over which the lanes are split; by default the first one.
+      devices: some of `jax.local_devices()`, over which the lanes, filled up with copies, are split; by
+        default the first one.
       iterations: iterations per repetition; by default as many as fit in the time.
       seconds: total duration of all repetitions of a row.
       repeats: number of repetitions, of which the fastest counts.
@@ -191,7 +194,9 @@ def bench(
             form = sequence_form(enumerate_game(game, max_histories=max_histories))
             for count in options.lanes:
                 note_whole_game(form, options, count)
-        return Benchmark(device="", driver=None, loop=options.loop, versions={}, rows=(), skipped=())
+        return Benchmark(
+            device="", devices=1, driver=None, loop=options.loop, versions={}, rows=(), skipped=()
+        )
     rows: list[Row] = []
     skipped: list[str] = []
     with compiled_afresh():
@@ -204,6 +209,7 @@ def bench(
                 rows += _race(tree, runners, options, report)
     return Benchmark(
         device=describe_device(options.placement.devices),
+        devices=len(options.placement.devices),
         driver=driver_version(),
         loop=options.loop,
         versions=find_versions() | find_plugins(),
@@ -303,7 +309,7 @@ def place_whole_game(
         problem = dataclasses.replace(
             problem, sides=sides, payoff=payoff, terms=terms, regret_tolerance=tolerance
         )
-    states = [placement.by_lane(start(problem, rule)) for _ in range(plan.num_chunks)]
+    states = [placement.call_by_lane(start, problem, rule) for _ in range(plan.num_chunks)]
     return plan, problem, jax.block_until_ready(states)
 
 
@@ -319,7 +325,7 @@ def whole_game_runner(
     """Builds CFR of a whole game on lanes, compiles it and runs one iteration."""
     watch = Stopwatch()
     with precision(dtype):
-        used, peak = _device_bytes(placement)
+        before = _device_bytes(placement)
         with watch.phase("build"):
             plan, problem, states = place_whole_game(form, lanes, dtype, rule, placement)
         jax.clear_caches()  # so that an earlier row's program is not reused
@@ -334,14 +340,17 @@ def whole_game_runner(
             with precision(dtype):
                 until = placement.everywhere(np.int32(done))
                 state = loop(problem, states[chunk_idx], until, rule=rule)
-                states[chunk_idx] = jax.block_until_ready(placement.by_lane(state))
+                states[chunk_idx] = jax.block_until_ready(
+                    state if placement == HOME else placement.by_lane(state)
+                )
 
         tasks = [functools.partial(work, chunk_idx) for chunk_idx in range(plan.num_chunks)]
         run_all(tasks, plan.workers, threading.Event(), lambda: None)
 
     done = 0
     advance(1)
-    in_use = _device_bytes(placement)[1]
+    peaks = [peak for _, peak in _device_bytes(placement)]
+    grown = [peak - used for peak, (used, last) in zip(peaks, before, strict=True) if peak > last]
     return Runner(
         engine=OURS,
         dtype=str(dtype),
@@ -349,7 +358,7 @@ def whole_game_runner(
         advance=advance,
         build_seconds=watch.seconds["build"],
         compile_seconds=watch.seconds["compile"],
-        peak_bytes=in_use - used if in_use > peak else _solve_bytes(loop, plan, states),
+        peak_bytes=max(grown) if grown else _solve_bytes(loop, plan, states),
     )
 
 
@@ -368,13 +377,10 @@ def note_whole_game(form: SequenceForm, options: _BenchSettings, lanes: int) -> 
         loop.note(problem, start.eval_shape(problem, rule), until, rule=rule)
 
 
-def _device_bytes(placement: Placement) -> tuple[int, int]:
-    """Bytes in use on a device, and their peak, the largest of all devices; 0 if unknown."""
+def _device_bytes(placement: Placement) -> list[tuple[int, int]]:
+    """Bytes in use on each device, and their peak; 0 if unknown."""
     stats = [device.memory_stats() or {} for device in placement.devices]
-    used, peak = (
-        max(int(each.get(name, 0)) for each in stats) for name in ("bytes_in_use", "peak_bytes_in_use")
-    )
-    return used, peak
+    return [(int(each.get("bytes_in_use", 0)), int(each.get("peak_bytes_in_use", 0))) for each in stats]
 
 
 def _solve_bytes(loop: jax.stages.Compiled, plan: Plan, states: Sequence[State]) -> int | None:

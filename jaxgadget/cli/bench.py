@@ -39,7 +39,7 @@ class BenchOptions(SizeOptions):
       lanes: number of copies of the game in a batch; peers solve a single one.
       engine: solvers to time; by default jaxgadget and the installed peers.
       device: platform of jaxgadget; by default JAX's choice, a GPU if there is one.
-      devices: number of devices of that platform, over which the lanes are split.
+      devices: number of devices of that platform, over which the lanes are split, filled up with copies.
       loop: execution of the loop on a GPU: as one CUDA graph, or with a return to the host after every 32
         iterations or after each one.
       seconds: total time of all repetitions of a row, in seconds.

@@ -171,8 +171,11 @@ def describe_kept(checkpoint: pathlib.Path) -> str:
 
 
 def save_chunk(folder: pathlib.Path, name: str, lanes: int, chunk: int) -> None:
-    """Records the number of lanes per chunk, unless the solve is a single chunk."""
-    if chunk < lanes:
+    """Records the number of lanes per chunk, unless a single chunk has exactly the lanes of the solve.
+
+    On several devices a single chunk may have copies besides.
+    """
+    if chunk != lanes:
         with wait_for(folder):
             splits = _read_splits(folder)
             splits["chunks"][name] = {"lanes": lanes, "chunk": chunk}

@@ -16,8 +16,10 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import functools
+import inspect
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import jax
@@ -81,6 +83,11 @@ def local_devices() -> Sequence[Device]:
 def first_devices(count: int) -> Sequence[Device]:
     """The first local devices; raises ValueError if there are fewer."""
     devices = local_devices()
+    if count > 1 and isinstance(devices[0], AbstractDevice):
+        raise ValueError(
+            f"devices={count}: expected 1, as programs are compiled for one {devices[0].device_kind}; give "
+            f"the lanes of one device, a {count}th of all"
+        )
     if count > len(devices):
         raise ValueError(
             f"devices={count}: expected at most {len(devices)}, the number of {devices[0].platform} devices"
@@ -120,14 +127,25 @@ class Placement:
 
     def everywhere(self, tree: Tree) -> Tree:
         """Copies arrays to every device."""
-        return jax.device_put(tree, self._sharding(PartitionSpec()))
+        return jax.device_put(tree, self.sharding(PartitionSpec()))
 
     def by_lane(self, tree: Tree) -> Tree:
         """Splits arrays `[…, lanes]` over the devices; lanes must be a multiple of the number of devices."""
         if len(self.chosen) <= 1:  # in one call, as each takes 50 µs
             return self.everywhere(tree)
         leaves, structure = jax.tree.flatten(tree)
-        return structure.unflatten([jax.device_put(x, self._sharding(_by_lane(x))) for x in leaves])
+        return structure.unflatten([jax.device_put(x, self.sharding(_by_lane(x))) for x in leaves])
+
+    def call_by_lane(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of a function of arrays, split as by `by_lane` where it is computed.
+
+        Results that depend on no argument, such as zeros, would otherwise lie whole on every device.
+        """
+        if len(self.chosen) <= 1:
+            return function(*arguments)
+        function = inspect.unwrap(function)  # which is compiled here
+        leaves, structure = jax.tree.flatten(jax.eval_shape(function, *arguments))
+        return _split_program(function, self, structure, tuple(map(_by_lane, leaves)))(*arguments)
 
     @contextlib.contextmanager
     def exclusive(self) -> Generator[None]:
@@ -138,7 +156,8 @@ class Placement:
                     stack.enter_context(_turns.setdefault(device, threading.RLock()))
             yield
 
-    def _sharding(self, spec: PartitionSpec) -> Device | NamedSharding | None:
+    def sharding(self, spec: PartitionSpec) -> Device | NamedSharding | None:
+        """Where arrays are that are split by a specification; None for JAX's choice."""
         if self.is_abstract:
             return None
         if len(self.chosen) > 1:
@@ -148,6 +167,14 @@ class Placement:
 
 _turns: dict[Device, contextlib.AbstractContextManager[Any]] = {}
 """A lock for each accelerator."""
+
+
+@functools.lru_cache(maxsize=128)
+def _split_program(
+    function: Callable[..., Any], placement: Placement, structure: Any, specs: tuple[PartitionSpec, ...]
+) -> Callable[..., Any]:
+    """A function compiled for several devices, given the structure and the split of its results."""
+    return jax.jit(function, out_shardings=structure.unflatten(map(placement.sharding, specs)))
 
 
 def _by_lane(x: Any) -> PartitionSpec:

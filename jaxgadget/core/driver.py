@@ -288,7 +288,8 @@ class _Loop:
         self.gap = math.nan
         with precision(solver.precision):
             payoff_state = initial.payoff if isinstance(initial, State) else initial
-            tolerance, first = solver.placement.by_lane(_begin(problem, rule, payoff_state))
+            begun = solver.placement.call_by_lane(_begin, problem, rule, payoff_state)
+            tolerance, first = solver.placement.by_lane(begun)
             self.problem = dataclasses.replace(problem, regret_tolerance=tolerance)
             self._stopped = np.zeros(problem.num_lanes, np.int32)
             shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), first)

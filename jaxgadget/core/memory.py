@@ -418,8 +418,9 @@ def plan_lanes(
     if not splits:
         required = 1 if chunk is None else -(-chunk // devices)
         required_bytes = shared + size.total(required)
+        began = "" if chunk is None else f", as this solve began with chunks of {chunk} lanes"
         raise (DoesNotFit if chunk is None else ValueError)(
-            f"{needs.description.format(required)} take {megabytes(required_bytes)} of memory, "
+            f"{needs.description.format(required)} take {megabytes(required_bytes)} of memory{began}, "
             f"but {megabytes(available or 0)} is available; {needs.advice}"
         )
     _, workers, chunk_lanes = min(splits)

@@ -15,6 +15,7 @@ from jax.typing import DTypeLike
 
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.branches import (
+    SLICE_ARRAYS,
     BranchedPayoff,
     Branches,
     Compressed,
@@ -25,6 +26,7 @@ from jaxgadget.core.certificate import Certificate, certify_average
 from jaxgadget.core.devices import HOME, Placement
 from jaxgadget.core.hands import HandsPayoff, build_hands_payoff
 from jaxgadget.core.host import HandTreeplex
+from jaxgadget.core.memory import find_memory
 from jaxgadget.core.payoff import Payoff
 from jaxgadget.core.problem import Parts, Problem, Terms, build_side, fixed_entry, follow
 from jaxgadget.core.regret import ChoiceRule, RegretMatching
@@ -35,7 +37,7 @@ from jaxgadget.games.game import CHANCE
 from jaxgadget.games.hands import PublicEnds
 from jaxgadget.holdem import kernels
 from jaxgadget.holdem.betting import BettingTree
-from jaxgadget.holdem.cards import HANDS, strength_groups
+from jaxgadget.holdem.cards import HANDS, NUM_CARDS, strength_groups
 from jaxgadget.holdem.carried import carried_hands
 from jaxgadget.holdem.isomorphism import IDENTITY, exchanged_hands, find_exchanges
 from jaxgadget.holdem.kernels import KERNELS, Board, RiversBelow
@@ -72,8 +74,12 @@ SLICE_LANES = (1, 1)
 """Number of turns and of rivers that are updated together on a CPU; see `core.branches`. By XLA's programs, a
 full flop takes 4.1, 3.5, 3.5 and 4.7 s an iteration with 1, 2, 4 and 8 rivers; kernels require 1."""
 
-LAUNCHED_LANES = (6, 288)
-"""The same on accelerators, where operations have launch overhead: all rivers of six turns."""
+MOST_TURNS = 8
+"""Maximum number of turns that are updated together on accelerators, where operations have launch overhead:
+with all their rivers, if memory suffices."""
+
+SLICE_SHARE = 0.25
+"""Maximum share of an accelerator's memory for the temporary arrays of a slice in float64."""
 
 
 class Boards(NamedTuple):
@@ -294,6 +300,11 @@ class Runouts:
         """Bytes of regrets and sums of plans of all streets."""
         numbers = sum(math.prod(shape) for pair in self.shapes for shape in pair)
         return 2 * numbers * np.dtype(dtype).itemsize
+
+    def slice_bytes(self, dtype: DTypeLike) -> int:
+        """Bytes of the temporary arrays of a slice of each later street."""
+        numbers = sum(first[1] * first[2] + second[1] * second[2] for first, second in self.shapes[1:])
+        return SLICE_ARRAYS * numbers * np.dtype(dtype).itemsize
 
     def find_lane(self, cards: Sequence[int]) -> tuple[int, Suits]:
         """The lane of a street after some cards, and the permutation of suits that maps them to its board."""
@@ -629,23 +640,44 @@ def find_merged(spot: Spot, suit_isomorphism: bool | None, locked: Locked | None
     return tuple(exchanges) if len(exchanges) > 1 else ()
 
 
-def find_slice_lanes(placement: Placement = HOME) -> tuple[int, int]:
-    """Number of turns and of rivers that are updated together on some devices."""
-    return SLICE_LANES if placement.on_cpu else LAUNCHED_LANES
-
-
-def lay_out_streets(spot: Spot, exchanges: Sequence[Suits], sizes: Sequence[int] | None = None) -> Runouts:
+def lay_out_streets(
+    spot: Spot,
+    exchanges: Sequence[Suits],
+    sizes: Sequence[int] | None = None,
+    *,
+    placement: Placement = HOME,
+    memory_limit: int | None = None,
+) -> Runouts:
     """Lays out a flop or turn by streets.
 
     Args:
       spot: the spot.
       exchanges: permutations of suits by which runouts are merged; empty for none.
-      sizes: number of lanes of a slice on the turn and on the river; by default those of the default device.
+      sizes: number of lanes of a slice on the turn and on the river; by default those for the devices.
+      placement: the devices.
+      memory_limit: bytes on each device; by default what is free.
     """
-    sizes = find_slice_lanes() if sizes is None else sizes
     carried = carried_hands([spot])
     hands = np.arange(len(spot.hands)) if carried is None else carried[0]
-    return Runouts.of(spot, hands, exchanges or (IDENTITY,), sizes[len(spot.cards) - 5 :])
+    lay_out = functools.partial(Runouts.of, spot, hands, exchanges or (IDENTITY,))
+    first = len(spot.cards) - 5
+    if sizes is not None or placement.on_cpu:
+        return lay_out((SLICE_LANES if sizes is None else sizes)[first:])
+    runouts = lay_out((1, NUM_CARDS)[first:])
+    if first < 0:
+        return runouts
+    memory = find_memory(placement) if memory_limit is None else memory_limit
+    most = MOST_TURNS
+    if memory is not None:
+        most = max(1, min(most, int(SLICE_SHARE * memory) // runouts.slice_bytes(np.float64)))
+    turns = choose_turns(len(runouts.lanes[1]), most)
+    return lay_out((turns, turns * NUM_CARDS))
+
+
+def choose_turns(count: int, most: int) -> int:
+    """Number of turns of a slice, from half of `most` to `most`: with the least padding, then the largest."""
+    sizes = range(-(-most // 2), most + 1)
+    return min(sizes, key=lambda size: (-count % size, -size))
 
 
 class EvaluatedStreets(NamedTuple):

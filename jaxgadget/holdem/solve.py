@@ -45,7 +45,6 @@ from jaxgadget.holdem.runouts import (
     StreetStrategies,
     evaluate_streets,
     find_merged,
-    find_slice_lanes,
     lay_out_streets,
 )
 from jaxgadget.holdem.solution import SpotSolution, SpotSolutions, SpotState
@@ -715,7 +714,7 @@ def _solve_by_streets(
             f"algorithm={solver.name!r} on {spot.board}: expected regret matching without predictions, whose "
             "strategies follow from its regrets, such as 'dcfr' or 'cfr+'"
         )
-    runouts = lay_out_streets(spot, exchanges, find_slice_lanes(solver.placement))
+    runouts = lay_out_streets(spot, exchanges, placement=solver.placement, memory_limit=solver.memory_limit)
     merges = len(exchanges) > 0
     batch = runouts.batch(rule, compressed=compressed, locked=locked)
     key = fingerprint(batch.problem(), rule) if keep_state else ""

@@ -19,6 +19,7 @@ def bench_record(benchmark: Benchmark) -> dict[str, Any]:
     """Record of `jaxgadget bench --json`: `device`, `driver`, `loop`, `versions` and `rows`."""
     return {
         "device": benchmark.device,
+        "devices": benchmark.devices,
         "driver": benchmark.driver,
         "loop": benchmark.loop,
         "versions": benchmark.versions,
@@ -72,6 +73,11 @@ def bench_notes(benchmark: Benchmark) -> list[str]:
         notes.append(
             "× is the speed of a row relative to a peer, per lane. Peers have one lane; LiteEFG uses the "
             "number of threads with which it is fastest, and is timed without averaging."
+        )
+    if benchmark.devices > 1:
+        notes.append(
+            f"Lanes of jaxgadget were split over {benchmark.devices} devices, filled up with copies; peak MB "
+            "is the largest of a device."
         )
     versions = ", ".join(f"{name} {version}" for name, version in benchmark.versions.items() if version)
     device = (

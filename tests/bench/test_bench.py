@@ -123,7 +123,7 @@ def test_as_many_iterations_as_fill_the_time(machine: Machine):
 
 def test_record(ours: Benchmark):
     record = bench_record(ours)
-    assert list(record) == ["device", "driver", "loop", "versions", "rows"]
+    assert list(record) == ["device", "devices", "driver", "loop", "versions", "rows"]
     assert record["device"].startswith("cpu: ") and "core" in record["device"]
     assert list(record["versions"]) == [
         *("python", "jax", "jaxlib", "numpy", "jaxgadget", "open_spiel", "LiteEFG")

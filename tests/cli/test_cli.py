@@ -354,7 +354,7 @@ def test_bench(tmp_path: pathlib.Path):
     result = run("bench", "matching_pennies_twist", *options, "--json", file)
     assert (result.exit_code, result.stderr) == (0, "")
     record = strict(file.read_text())
-    assert list(record) == ["device", "driver", "loop", "versions", "rows"]
+    assert list(record) == ["device", "devices", "driver", "loop", "versions", "rows"]
     rows = [(row["game"], row["engine"], row["lanes"]) for row in record["rows"]]
     assert rows == [("matching_pennies_twist", "jaxgadget", lanes) for lanes in (2, 4)]
     text = words(result.stdout)

@@ -25,7 +25,7 @@ file, process, port = sys.argv[1:]
 if port:
     jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=2, process_id=int(process))
 import jaxgadget as jg
-from jaxgadget.bench.bench import place_whole_game
+from jaxgadget.bench.bench import bench, place_whole_game
 from jaxgadget.core.cfr import run
 from jaxgadget.core.devices import Placement
 from jaxgadget.core.regret import CFR_PLUS
@@ -65,13 +65,23 @@ many = sequence_form(tree)
 with precision(np.float64):
     game = many, 11, np.dtype(np.float64), CFR_PLUS, Placement(tuple(jax.local_devices()))
     plan, problem, states = place_whole_game(*game)
+    held = states[0].strategy_sum[0].body.addressable_shards[0].data.nbytes
+    assert held * plan.devices == states[0].strategy_sum[0].body.nbytes, "no device has all of it"
     sums = [run(problem, state, np.int32(9), rule=CFR_PLUS).strategy_sum for state in states]
     lanes = [np.concatenate([part[player].body for part in sums], axis=-1)[:, :11] for player in (0, 1)]
 assert plan.devices == len(sums[0][0].body.devices()) == len(jax.local_devices())
 found["whole games"] = flat(*lanes)
+timed = bench("kuhn_poker", engines=["jaxgadget"], lanes=[1, 11], devices=jax.local_devices(), iterations=3)
+assert timed.devices == len(jax.local_devices()) and [row.lanes for row in timed.rows] == [1, 11]
 by_hands = jg.solve(jg.public_tree(jg.load("kuhn_poker")), iterations=50)
 found["by hands"] = flat(*by_hands.policy.probabilities)
 refined = jg.refine(tree, "depth:1", blueprints, [jg.Resolving(), jg.MaxMargin(jg.NoPrior())], solver=few)
+kept = {"dtype": "float64", "progress": False, "checkpoint": f"{file}.kept"}
+for iterations in (2, 4):  # 10 lanes, which eight devices fill up with copies
+    solver = jg.Solver(iterations=iterations, **kept)
+    gadgets = [jg.Resolving(), jg.MaxMargin(jg.NoPrior())]
+    resumed = jg.refine(tree, "depth:1", blueprints, gadgets, solver=solver)
+found["resumed"] = flat(resumed.refined_exploitability, *resumed.policy.probabilities)
 found["refine"] = flat(refined.refined_exploitability, *refined.policy.probabilities)
 share = range(jax.process_index(), blueprints.num_lanes, jax.process_count())
 shared = jg.Policy.stack([blueprints.lane(k) for k in share])
@@ -175,6 +185,7 @@ SAME = ("whole", "by hands", "training", "rivers by themselves")
 
 CLOSE = {
     "whole games": 1e-12,
+    "resumed": 1e-12,
     "refine": 1e-12,
     "ranges": 1e-12,
     "rivers": 1e-12,
