@@ -56,7 +56,7 @@ class Effort(NamedTuple):
 
     Attributes:
       lanes: numbers of lanes of `bench`.
-      seconds: for each row of a benchmark.
+      seconds: time of each row of a benchmark, in seconds.
       smoke: Kuhn poker only, and few iterations.
     """
 
@@ -246,7 +246,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("other", type=pathlib.Path, metavar="FOLDER", help="the other checkout")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(MEASUREMENTS)}")
     parser.add_argument("--turns", type=int, default=5, help="how often each is measured (5)")
-    parser.add_argument("--lanes", type=int, nargs="+", default=[1, 64], help="of `bench` (1 64)")
+    parser.add_argument(
+        "--lanes", type=int, nargs="+", default=[1, 64], help="numbers of lanes of `bench` (1 64)"
+    )
     parser.add_argument("--seconds", type=float, default=3.0, help="for each row of a benchmark (3)")
     parser.add_argument("--smoke", action="store_true", help="Kuhn poker only, few iterations, one turn")
     parser.add_argument("--csv", type=pathlib.Path, help="where all turns go")

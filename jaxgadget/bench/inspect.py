@@ -96,7 +96,8 @@ class CompiledProgram:
       argument_bytes: bytes of the arguments.
       result_bytes: bytes of the results.
       reused_bytes: bytes of the results that are written in place of donated arguments.
-      atomics: number of atomic instructions.
+      atomics: number of atomic instructions on floating-point numbers, whose sums may differ between runs;
+        those on integers do not.
       float64: number of operations with results in float64.
       sorts: number of sorts.
       scatters: number of scatters.
@@ -164,7 +165,8 @@ def inspect(
 
     Args:
       call: the call, such as `lambda: jaxgadget.refine(tree, "flop", blueprint)`. It is made on the host,
-        with one iteration of every solve, so its result is meaningless.
+        with one iteration of every solve, so its result is meaningless. Leave out `devices`: programs on
+        chosen devices, as those that run on the host's CPU, are not compiled.
       device: an element of `DEVICES`, or a file with the description of another: a
         `stream_executor.GpuTargetConfigProto` of XLA as text.
       only: names of the programs to compile; by default all of them.
@@ -195,11 +197,13 @@ def inspect(
         counted[key] += 1
         first.setdefault(key, each)
     if not first:
-        names = ", ".join(sorted({each.program.name for each in calls})) or "nothing"
-        prefix = f"only={tuple(only)!r}: " if only else ""
+        if only and calls:
+            names = ", ".join(sorted({each.program.name for each in calls}))
+            raise ValueError(f"only={tuple(only)!r}: the call ran {names}")
         raise ValueError(
-            f"{prefix}the call ran {names} on the default device; expected a program to compile, and a call "
-            "that chooses no devices of its own"
+            "the call runs no program on a GPU: linear programs, matches without search and, in float64, "
+            "whole games of a few thousand sequences are computed by the host; inspect the game itself, as "
+            "`jaxgadget inspect GAME` does, or in float32"
         )
     programs: list[CompiledProgram] = []
     with (
@@ -226,10 +230,11 @@ def find_compile_target(device: str | os.PathLike[str]) -> CompileTarget:
         ) from error
 
     def field(name: str, pattern: str) -> str:
-        match = re.search(rf"\b{name}: {pattern}", text)
-        if match is None:
+        match = re.search(rf"\b{name}:\s*{pattern}", text)
+        if match is None or not match[1].strip("0"):
+            problem = "is no positive number" if re.search(rf"\b{name}:", text) else "is missing"
             raise ValueError(
-                f"device={os.fspath(device)!r}: {name} is missing; expected a GpuTargetConfigProto of XLA as "
+                f"device={os.fspath(device)!r}: {name} {problem}; expected a GpuTargetConfigProto of XLA as "
                 "text, as in its folder xla/backends/gpu/target_config/specs"
             )
         return match[1]
@@ -254,7 +259,9 @@ def _place_on(target: CompileTarget) -> NamedSharding:
     try:
         return target.sharding()
     except Exception as error:  # XLA raises errors of several kinds
-        raise ValueError(f"device={target.name!r}: XLA rejects its description ({error})") from error
+        raise ValueError(
+            f"device={target.name!r}: XLA rejects its description, perhaps for a name in it ({error})"
+        ) from error
 
 
 def _compile(
@@ -272,7 +279,10 @@ def _compile(
     with tempfile.TemporaryDirectory() as folder, precision(dtype):
         lowered = call.program.for_gpu.lower(*arguments, **named)
         began = time.perf_counter()
-        compiled = lowered.compile(compiler_options={"xla_dump_to": folder})
+        try:
+            compiled = lowered.compile(compiler_options={"xla_dump_to": folder})
+        except jax.errors.JaxRuntimeError as error:
+            raise ValueError(f"device={target.name!r}: XLA cannot compile for it ({error})") from error
         seconds = time.perf_counter() - began
         dumped = _Dump.read(pathlib.Path(folder))
     module = hlo.parse_module(compiled.as_text())

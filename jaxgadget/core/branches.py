@@ -28,7 +28,7 @@ from jaxgadget.core.rows import Sums, array_bytes, take_rows
 from jaxgadget.core.treeplex import Level, Reduce, Treeplex, reach, sum_blocks, sweep_up, take_blocks
 from jaxgadget.util.arrays import IntArray
 from jaxgadget.util.machine import num_cores
-from jaxgadget.util.native import Kernel
+from jaxgadget.util.native import Kernel, call_kernel
 from jaxgadget.util.players import replaced
 
 Roots = tuple[jax.Array, jax.Array]
@@ -48,7 +48,7 @@ class SlicedPayoff(Protocol):
         ...
 
     def find_kernels(self, branches: Branches, player: int) -> SliceKernels | None:
-        """Kernels for the slices below one above; None if there are none.
+        """Kernels for the slices below a slice above; None if there are none.
 
         Args:
           branches: the games, of which this is the payoff.
@@ -58,15 +58,14 @@ class SlicedPayoff(Protocol):
 
 
 class SliceKernels(NamedTuple):
-    """Kernels for the slices below one above, for one player.
-
-    Arguments are both players' reach of the chance events, the state, and the index of the slice above. The
-    first result of each is `[lanes above, K, H]`.
+    """Kernels for the slices below a slice above, for one player.
 
     Attributes:
-      update: updates the player's strategies, given the number of the iteration, from 1, as a further
-        argument; returns values of the chance events, and the new state.
-      values: values for a best response and for the player's average strategy, as in `Branches.values`.
+      update: function of both players' reach of the chance events, the state, the index of the slice above,
+        and the number of the iteration, from 1. Updates the player's strategies; returns values of the chance
+        events, `[lanes above, K, H]`, and the new state.
+      values: function of the same arguments without the iteration. Returns values as in `Branches.values`,
+        both `[lanes above, K, H]`.
     """
 
     update: Kernel
@@ -150,7 +149,8 @@ class Branches:
       num_slices: number of slices below each slice above; None if it differs.
       first: `[slices above + 1]` first slice below each slice above; the following ones are adjacent.
       above: `[slices]` first lane above, within its slice.
-      num_above: number of adjacent lanes above a slice, whose lanes are ordered by them; each has as many.
+      num_above: number of adjacent lanes above that a slice lies below; its places are divided equally among
+        them, in their order.
       chance: `[slices, lanes, M]` probability of each outcome of a lane's class, given a pair of possible
         hands; 0 for padding.
       image: `[slices, lanes, M]` row in `images` for each outcome.
@@ -221,12 +221,12 @@ class Branches:
           `[K × H, lanes above]` values of the chance events with each of the player's hands, for both
           players' strategies before the update; and the new state.
         """
-        arguments = self._roots(reaches), state, jnp.asarray(at), t
-        kernels, by_xla = (
-            self.payoff.find_kernels(self, player),
+        kernels = self.payoff.find_kernels(self, player)
+        values, state = call_kernel(
+            None if kernels is None else kernels.update,
             functools.partial(self._update_slices, player),
+            *(self._roots(reaches), state, jnp.asarray(at), t),
         )
-        values, state = by_xla(*arguments) if kernels is None else kernels.update.call(by_xla, *arguments)
         return values.reshape(len(values), -1).T, state
 
     def _update_slices(
@@ -272,12 +272,12 @@ class Branches:
         The first are those of a best response, the second those of the player's own average strategy.
         Arguments and results are as in `update`.
         """
-        arguments = self._roots(reaches), state, jnp.asarray(at)
-        kernels, by_xla = (
-            self.payoff.find_kernels(self, player),
+        kernels = self.payoff.find_kernels(self, player)
+        best, played = call_kernel(
+            None if kernels is None else kernels.values,
             functools.partial(self._values_of_slices, player),
+            *(self._roots(reaches), state, jnp.asarray(at)),
         )
-        best, played = by_xla(*arguments) if kernels is None else kernels.values.call(by_xla, *arguments)
         return best.reshape(len(best), -1).T, played.reshape(len(played), -1).T
 
     def _values_of_slices(

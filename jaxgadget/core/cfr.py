@@ -29,6 +29,7 @@ from jaxgadget.core.regret import ChoiceRule, Rule, follows_from_regrets, match
 from jaxgadget.core.response import evaluate, payoff_reaches
 from jaxgadget.core.treeplex import MANY_SLICES, Treeplex, expand_infosets, sum_actions
 from jaxgadget.util.compilation import CompiledFunction, compiled
+from jaxgadget.util.native import call_kernel
 from jaxgadget.util.players import replaced
 
 
@@ -322,7 +323,7 @@ def _iterate(
     by_steps = functools.partial(_iterate_by_steps, form=form)
     payoff, arguments = problem.payoff, (problem, rule, state, until, running)
     kernel = payoff.find_loop(problem, rule) if isinstance(payoff, LoopedPayoff) else None
-    return by_steps(*arguments) if kernel is None else kernel.call(by_steps, *arguments)
+    return call_kernel(kernel, by_steps, *arguments)
 
 
 def _iterate_by_steps(

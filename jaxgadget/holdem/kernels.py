@@ -11,7 +11,7 @@ programs compute the same.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -147,15 +147,13 @@ class RiversBelow(NamedTuple):
 
     Attributes:
       branches: the games, without others below them and with a single lane in each slice.
-      board: the boards of all slices.
-      ends: the terminal nodes, for both players.
       player: the player.
+      describe: function that returns the boards of all slices, and the terminal nodes for both players.
     """
 
     branches: Branches
-    board: Board
-    ends: tuple[Ends, Ends]
     player: int
+    describe: Callable[[], tuple[Board, tuple[Ends, Ends]]]
 
     def update(
         self, roots: Roots, state: BranchState, at: jax.Array, t: jax.Array
@@ -195,9 +193,10 @@ class RiversBelow(NamedTuple):
     def _operands(self, roots: Roots, at: jax.Array) -> list[jax.Array]:
         """Operands that describe the slices, and both players' games."""
         branches, dtype = self.branches, roots[0].dtype
+        board, ends = self.describe()
         hands = jnp.arange(branches.hands, dtype=jnp.int32)[None]
         operands = [
-            *self.board.operands(),
+            *board.operands(),
             jnp.stack([branches.first[at], branches.first[at + 1]]),
             branches.above,
             branches.chance.astype(dtype),
@@ -207,7 +206,7 @@ class RiversBelow(NamedTuple):
             roots[1 - self.player],
         ]
         for each in (self.player, 1 - self.player):
-            operands += _of_player(branches.bodies[each], branches.floors[each], self.ends[each], dtype)
+            operands += _of_player(branches.bodies[each], branches.floors[each], ends[each], dtype)
         return operands
 
 

@@ -37,7 +37,7 @@ from jaxgadget.holdem import kernels
 from jaxgadget.holdem.cards import HANDS, NUM_CARDS, cards_left, hands_left, strength_groups
 from jaxgadget.holdem.kernels import KERNELS, Board, Ends, LoopState
 from jaxgadget.util.arrays import FloatArray, IntArray
-from jaxgadget.util.native import Kernel
+from jaxgadget.util.native import Kernel, call_kernel
 
 CARD_STEP = 8
 """The number of hands with each card is padded to a multiple of this, so that spots share programs."""
@@ -647,7 +647,7 @@ class SpotsPayoff:
         def multiply(payoff: SpotsPayoff, reach: tuple[jax.Array, jax.Array]) -> jax.Array:
             return payoff.hands.gradient(player, reach, None)[0]
 
-        return Kernel(KERNELS, pay).call(multiply, self, reach), state
+        return call_kernel(Kernel(KERNELS, pay), multiply, self, reach), state
 
     def find_loop(self, problem: Problem, rule: Rule) -> Kernel | None:
         """A kernel for a single river; see `core.payoff.LoopedPayoff`."""

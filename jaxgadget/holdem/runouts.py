@@ -40,7 +40,7 @@ from jaxgadget.holdem.betting import BettingTree
 from jaxgadget.holdem.cards import HANDS, NUM_CARDS, strength_groups
 from jaxgadget.holdem.carried import carried_hands
 from jaxgadget.holdem.isomorphism import IDENTITY, exchanged_hands, find_exchanges
-from jaxgadget.holdem.kernels import KERNELS, Board, RiversBelow
+from jaxgadget.holdem.kernels import KERNELS, Board, Ends, RiversBelow
 from jaxgadget.holdem.locks import Cards, Locked
 from jaxgadget.holdem.operators import (
     BoardTables,
@@ -123,10 +123,13 @@ class StreetPayoff:
             and kernels.applies(branches.rule, ())
         ):
             return None
-        cards = cards_of(rivers[0].slot_of_hand, rivers[0].hand_of_card)[0]
-        board = Board(cards=cards, group=branches.lane_data.group, held=branches.held)
-        ends = ends_of(self.hands, 0), ends_of(self.hands, 1)
-        below = RiversBelow(branches, board, ends, player)
+
+        def describe() -> tuple[Board, tuple[Ends, Ends]]:
+            cards = cards_of(rivers[0].slot_of_hand, rivers[0].hand_of_card)[0]
+            board = Board(cards=cards, group=branches.lane_data.group, held=branches.held)
+            return board, (ends_of(self.hands, 0), ends_of(self.hands, 1))
+
+        below = RiversBelow(branches, player, describe)
         return SliceKernels(Kernel(KERNELS, below.update), Kernel(KERNELS, below.values))
 
 
@@ -660,12 +663,11 @@ def lay_out_streets(
     carried = carried_hands([spot])
     hands = np.arange(len(spot.hands)) if carried is None else carried[0]
     lay_out = functools.partial(Runouts.of, spot, hands, exchanges or (IDENTITY,))
-    first = len(spot.cards) - 5
     if sizes is not None or placement.on_cpu:
-        return lay_out((SLICE_LANES if sizes is None else sizes)[first:])
-    runouts = lay_out((1, NUM_CARDS)[first:])
-    if first < 0:
-        return runouts
+        return lay_out((SLICE_LANES if sizes is None else sizes)[len(spot.cards) - 5 :])
+    if not spot.is_flop:
+        return lay_out((NUM_CARDS,))
+    runouts = lay_out((1, NUM_CARDS))
     memory = find_memory(placement) if memory_limit is None else memory_limit
     most = MOST_TURNS
     if memory is not None:

@@ -182,7 +182,7 @@ class Slices(NamedTuple):
       lane: `[slices, L]` lane in each place, ordered by the lane above; -1 for padding.
       first: `[slices above + 1]` first slice below each slice above.
       above: `[slices]` place, within its slice, of the first lane above.
-      num_above: number of lanes above; each has as many places.
+      num_above: number of these lanes above, which have equally many places each.
     """
 
     lane: IntArray
@@ -197,7 +197,8 @@ def slice_lanes(lanes: Sequence[Lane], above: IntArray, size: int) -> Slices:
     Args:
       lanes: the lanes.
       above: `[slices above, L above]` lanes of the street above, -1 for padding.
-      size: largest number of lanes of a slice. It lies below several lanes only if it has all below them.
+      size: largest number of lanes of a slice. A slice lies below several lanes above only if all their lanes
+        fit into it.
     """
     below: dict[int, list[int]] = {}
     for lane_idx, lane in enumerate(lanes):
@@ -210,7 +211,7 @@ def slice_lanes(lanes: Sequence[Lane], above: IntArray, size: int) -> Slices:
         for count in range(1, lanes_above + 1)
         if lanes_above % count == 0 and (count == 1 or count * largest <= size)
     )
-    width = -(-largest // -(-largest // size)) if num_above == 1 else largest  # so that slices are full
+    width = -(-largest // -(-largest // size)) if num_above == 1 else largest
     for slice_above in above.tolist():
         for place in range(0, lanes_above, num_above):
             inside = [below.get(lane, []) for lane in slice_above[place : place + num_above]]

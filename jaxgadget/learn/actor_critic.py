@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 from typing import Any
 
@@ -26,6 +27,8 @@ from jaxgadget.util.precision import numpy_promotion, precision
 
 VALUE = "value"
 """Name of the value network's weights."""
+
+log = logging.getLogger(__name__)
 
 PROBED = 4096
 """Number of games under the uniform policy from which `measure_game` estimates its means."""
@@ -55,6 +58,14 @@ class ActorCritic:
         """The networks of a task, on a number of local devices that divides the batch size."""
         devices = jax.local_devices()
         count = math.gcd(len(devices), task.config.batch_size)
+        if count < len(devices):
+            log.warning(
+                "batch_size=%d is split over %d of %d devices: choose a multiple of %d.",
+                task.config.batch_size,
+                count,
+                len(devices),
+                len(devices),
+            )
         mesh = Mesh(np.array(devices[:count]), (BATCH,)) if count > 1 else None
         value = dataclasses.replace(task.shape, outputs=1)
         return ActorCritic(machine=task.machine, policy=task.shape, value=value, mesh=mesh)

@@ -22,7 +22,7 @@ from jaxgadget.games.machine import StateMachine, StateStrategy
 from jaxgadget.learn.continuations import Continuations, Learned
 from jaxgadget.learn.estimators import state_v_trace
 from jaxgadget.learn.options import check_number
-from jaxgadget.learn.rollouts import Rollouts, play, states_along, take_chosen
+from jaxgadget.learn.rollouts import Rollouts, play, states_at, take_chosen
 from jaxgadget.learn.trainer import Carried, Stateless
 from jaxgadget.networks.perceptron import PerceptronShape, Weights, evaluate
 from jaxgadget.policy.network import log_policy, state_policy, with_seat
@@ -189,9 +189,7 @@ class BranchLesson(CriticTask, Stateless):
         explored = play(self.machine, self.mixed(share), keys[4], jnp.int32(0), count)
         game = jnp.arange(n, dtype=jnp.int32) % count
         branched = draw_steps(keys[0], is_alive(explored)[:, game])
-        start = jax.tree.map(
-            lambda x: jnp.moveaxis(x[branched, ..., game], 0, -1), states_along(self.machine, explored)
-        )
+        start = states_at(self.machine, explored, branched, game)
         entries = jax.random.randint(keys[1], (2, n), 0, self.continuations.size)
         directions = jax.lax.stop_gradient(weights.get(DIRECTIONS, {}))
         network = state_policy(self.machine, self.policy_shape, self.policy)

@@ -141,20 +141,32 @@ def _advance(machine: StateMachine[Any], state: Any, moves: jax.Array) -> Any:
     return jax.tree.map(lambda new, old: jnp.where(is_over, old, new).astype(old.dtype), after, state)
 
 
-def states_along(machine: StateMachine[Any], games: Rollouts) -> Any:
-    """The states before each move of games from the initial state, for use inside `jit`.
+def states_at(machine: StateMachine[Any], games: Rollouts, step: jax.Array, game: jax.Array) -> Any:
+    """The states before steps of games from the initial state, for use inside `jit`.
 
-    Fields have the axes of the state after that of the T moves, so that the n games come last.
+    Args:
+      machine: the rules.
+      games: the games.
+      step: `[m]` number of the move that follows each state.
+      game: `[m]` its game.
+
+    Returns:
+      The m states, last axis.
     """
     moves = jnp.concatenate([games.action, games.outcome[:, None]], axis=1).astype(jnp.int32)
 
-    def move(state: Any, moves: jax.Array) -> tuple[Any, Any]:
+    def move(
+        carried: tuple[Any, Any, jax.Array], moves: jax.Array
+    ) -> tuple[tuple[Any, Any, jax.Array], None]:
+        state, kept, number = carried
+        kept = jax.tree.map(lambda now, old: jnp.where(number == step, now[..., game], old), state, kept)
         with numpy_promotion():
-            return _advance(machine, state, moves), state
+            return (_advance(machine, state, moves), kept, number + 1), None
 
     with numpy_promotion():
         start = jax.tree.map(jnp.asarray, machine.start(moves.shape[-1], jnp))
-    return jax.lax.scan(move, start, moves)[1]
+        first = jax.tree.map(lambda x: x[..., game], start)
+        return jax.lax.scan(move, (start, first, jnp.int32(0)), moves)[0][1]
 
 
 def draw(probability: jax.Array, uniform: jax.Array) -> jax.Array:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.table import Table
 
-from jaxgadget.report.layout import UNDEFINED, make_table, table_title
+from jaxgadget.report.layout import UNDEFINED, make_table, short_number, table_title
 
 if TYPE_CHECKING:
     from jaxgadget.bench.bench import Benchmark, Row
@@ -45,20 +45,15 @@ def _game_table(rows: Iterable[Row]) -> Table:
         table.add_row(
             row.engine if (row.threads or 1) == 1 else f"{row.engine}, {row.threads} threads",
             f"{row.lanes:,}",
-            _short(row.us_per_lane_iteration),
+            short_number(row.us_per_lane_iteration),
             f"{row.histories_per_second:.3g}",
             f"{row.build_seconds:.2f}",
             UNDEFINED if row.compile_seconds is None else f"{row.compile_seconds:.2f}",
             f"{row.run_seconds:.2f}",
-            UNDEFINED if row.peak_bytes is None else _short(row.peak_bytes / 1e6),
-            *map(_short, ratios),
+            UNDEFINED if row.peak_bytes is None else short_number(row.peak_bytes / 1e6),
+            *map(short_number, ratios),
         )
     return table
-
-
-def _short(value: float) -> str:
-    """Three significant digits, or all digits of the integer part."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def bench_notes(benchmark: Benchmark) -> list[str]:

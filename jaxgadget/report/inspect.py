@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from jaxgadget.report.layout import UNDEFINED, make_table, number_text
+from jaxgadget.report.layout import UNDEFINED, make_table, short_number
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,34 +26,36 @@ def inspection_table(inspection: Inspection) -> Table:
     heads = [
         "lanes",
         "calls",
-        "args\nMB",
         "temp.\nMB",
         "laun-\nches",
         "MB\nmoved",
-        "atom-\nics",
+        "ato-\nmics",
         "f64",
-        "comp.\ns",
+        "com-\npile",
     ]
     heads += ["floor\nµs", "bound"]
-    table = make_table("program", "dtype", *heads, right=heads, fold="program")
+    table = make_table("program", *heads, right=heads, fold="program")
     table.title = inspection.device
     for each in inspection.programs:
         table.add_row(
             each.program + (ITERATION if each.iterates else ""),
-            each.dtype,
-            UNDEFINED if each.lanes is None else f"{each.lanes:,}",
+            UNDEFINED if each.lanes is None else str(each.lanes),
             f"{each.calls:,}",
-            number_text(each.argument_bytes / 1e6, 3),
-            number_text(each.temporary_bytes / 1e6, 3),
+            _megabytes(each.temporary_bytes),
             f"{each.launches:,.0f}",
-            number_text(each.moved_bytes / 1e6, 3),
+            _megabytes(each.moved_bytes),
             f"{each.atomics:,}",
             f"{each.float64:,}",
             f"{each.compile_seconds:.1f}",
-            number_text(each.floor_seconds * 1e6, 3),
-            each.bound,
+            short_number(each.floor_seconds * 1e6),
+            "memory" if each.bound == "memory" else "launch",
         )
     return table
+
+
+def _megabytes(num_bytes: float) -> str:
+    """Megabytes with three significant digits, at most two decimals, and all digits of the integer part."""
+    return short_number(num_bytes / 1e6) if num_bytes >= 1e5 else f"{num_bytes / 1e6:.2f}"
 
 
 def inspection_notes(inspection: Inspection) -> list[str]:
@@ -62,9 +64,10 @@ def inspection_notes(inspection: Inspection) -> list[str]:
 
     notes = [
         f"{ITERATION} Counts are for one iteration of the solving loop. Those of other programs, run once, "
-        "are for the whole program. lanes: games side by side. args, temp.: arguments and working memory. "
-        "launches: kernels, copies and library calls. f64: operations in float64, which certificates use. "
-        "comp.: compilation time on this machine.",
+        "are for the whole program. lanes: games side by side. temp.: working memory. launches: kernels, "
+        "copies and library calls. atomics: on floating-point numbers. f64: operations in float64, which "
+        "certificates use. "
+        "compile: seconds of compilation on this machine.",
         "Nothing was timed on a GPU. floor: time in a model in which each launch takes "
         f"{LAUNCH_SECONDS * 1e6:g} µs or the time that the GPU's memory needs to move its bytes, if longer. "
         "bound: the larger of the two sums.",

@@ -80,6 +80,11 @@ def number_text(value: float, digits: int = 5) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}" if abs(value) < 1e5 else f"{value:.9g}"
 
 
+def short_number(value: float) -> str:
+    """Three significant digits, or all digits of the integer part."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 def rows_to_table(
     rows: pd.DataFrame | Sequence[Row],
     columns: Sequence[Column],

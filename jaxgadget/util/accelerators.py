@@ -20,15 +20,22 @@ from jaxgadget.util.machine import describe_device, find_versions
 
 
 class CudaRuntime(NamedTuple):
-    """CUDA's runtime library, which a plugin needs besides the driver, from a package or the system."""
+    """CUDA's runtime library, which a plugin needs besides the driver, from a package or the system.
+
+    Attributes:
+      package: name of the package.
+      file: name of the library.
+      extra: this package's extra that installs it.
+    """
 
     package: str
     file: str
+    extra: str
 
 
 CUDA_PLUGINS = {
-    "jax-cuda13-plugin": CudaRuntime("nvidia-cuda-runtime", "libcudart.so.13"),
-    "jax-cuda12-plugin": CudaRuntime("nvidia-cuda-runtime-cu12", "libcudart.so.12"),
+    "jax-cuda13-plugin": CudaRuntime("nvidia-cuda-runtime", "libcudart.so.13", "cuda13"),
+    "jax-cuda12-plugin": CudaRuntime("nvidia-cuda-runtime-cu12", "libcudart.so.12", "cuda12"),
 }
 """Packages that let JAX compute on NVIDIA's GPUs; JAX uses the first one that is installed."""
 
@@ -55,6 +62,9 @@ CHOICES = {
 
 PLATFORMS = "JAX_PLATFORMS"
 
+NO_DEVICE = 100
+"""The driver's error code if there is no GPU."""
+
 NOISE = ("cudart_stub.cc", "before absl::InitializeLog()")
 """Texts that identify the lines that a CUDA plugin without a driver writes to standard error."""
 
@@ -69,7 +79,12 @@ def count_gpus() -> int | None:
     cuda, count = _driver(), ctypes.c_int(0)
     if cuda is None:
         return None
-    return count.value if cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
+    return count.value if _driver_error(cuda) == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
+
+
+def _driver_error(cuda: ctypes.CDLL) -> int:
+    """Error code of the driver's start, 0 for none; `NO_DEVICE` if there is no GPU."""
+    return int(cuda.cuInit(0))
 
 
 def driver_version() -> str | None:
@@ -147,9 +162,16 @@ def import_jax(device: str | None = None) -> str:
             backend = jax.default_backend()
         except (RuntimeError, AssertionError) as error:  # AssertionError if a plugin finds no device
             text = str(error).partition("(")[0].strip() or "there is no such device"
-            raise ValueError(f"{PLATFORMS}={platforms!r}: {text}") from error
+            remedy = "expected cpu or cuda, or unset it"
+            if plugin is None and not {"cuda", "gpu"}.isdisjoint(platforms.split(",")):
+                remedy = (
+                    "install JAX's plugin for CUDA, pip install 'jaxgadget[cuda13]' or [cuda12], or unset it"
+                )
+            raise ValueError(f"{PLATFORMS}={platforms!r}: {text}; {remedy}") from error
     if device is not None and backend != device:
-        remedy = "" if plugin else "; a GPU needs the extra `cuda12` or `cuda13`, jaxgadget[cuda12]"
+        remedy = f"; {PLATFORMS}={platforms!r} excludes it" if platforms else ""
+        if plugin is None:
+            remedy = "; a GPU needs JAX's plugin for CUDA: pip install 'jaxgadget[cuda13]', or [cuda12]"
         raise ValueError(f"--device {device}: JAX computes on {backend}{remedy}")
     return sentence
 
@@ -188,9 +210,16 @@ def _why_no_gpu(plugin: str) -> str | None:
     gpus, visible = count_gpus(), os.environ.get(VISIBLE)
     if gpus is None:
         return "no NVIDIA driver was found"
+    cuda = _driver()
+    if cuda is not None and (error := _driver_error(cuda)) not in (0, NO_DEVICE):
+        return f"the NVIDIA driver does not start (cuInit: error {error}); see whether nvidia-smi works"
     if not gpus:
         return "the NVIDIA driver has no GPU" + ("" if visible is None else f" ({VISIBLE}={visible!r})")
-    return None if _has_runtime(plugin) else f"{CUDA_PLUGINS[plugin].file} was not found"
+    if _has_runtime(plugin):
+        return None
+    return (
+        f"{CUDA_PLUGINS[plugin].file} was not found (pip install 'jaxgadget[{CUDA_PLUGINS[plugin].extra}]')"
+    )
 
 
 def _has_runtime(plugin: str) -> bool:

@@ -116,14 +116,15 @@ class Kernel(NamedTuple):
     native: Native
     function: Callable[..., Any]
 
-    def call(self, otherwise: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of the function on a CPU, and that of `otherwise` on other devices.
 
-        If the native functions cannot be compiled, it is that of `otherwise` everywhere.
-        """
-        if not self.native.load():
-            return otherwise(*arguments)
-        return jax.lax.platform_dependent(*arguments, cpu=self.function, default=otherwise)
+def call_kernel(kernel: Kernel | None, otherwise: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of a kernel on a CPU, and that of `otherwise` on other devices.
+
+    It is that of `otherwise` everywhere if there is no kernel, or its native functions cannot be compiled.
+    """
+    if kernel is None or not kernel.native.load():
+        return otherwise(*arguments)
+    return jax.lax.platform_dependent(*arguments, cpu=kernel.function, default=otherwise)
 
 
 def compile_library(source: pathlib.Path, compiler: Sequence[str], library: pathlib.Path) -> None:

@@ -130,6 +130,7 @@ $L__BB2_1:
 {
   atom.global.add.f32 %r1, [%rd1], %r2;
   red.global.add.f32 [%rd1], %r2;
+  atom.relaxed.sys.global.add.u32 %r3, [%rd2], 1;
 }
 """
 

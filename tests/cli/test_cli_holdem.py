@@ -255,7 +255,7 @@ def test_runouts_of_flops_are_merged_by_default(monkeypatch: pytest.MonkeyPatch)
     """Without `--suit-isomorphism` too, unlike hands on turns and rivers."""
     merged: list[int] = []
 
-    def stop(spot: Spot, exchanges: Any, *_: Any) -> Any:
+    def stop(spot: Spot, exchanges: Any, **_: Any) -> Any:
         merged.append(len(exchanges))
         raise ValueError("enough")
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jaxgadget.core.devices import AbstractDevice, assume_device
 from jaxgadget.core.solver import Solver
 from jaxgadget.holdem import runouts
 from jaxgadget.holdem.betting import BetMenu
@@ -14,7 +15,7 @@ from jaxgadget.holdem.cards import card_name, hand_name, parse_cards
 from jaxgadget.holdem.checkpoint import BatchReport
 from jaxgadget.holdem.isomorphism import find_exchanges
 from jaxgadget.holdem.locks import Lock
-from jaxgadget.holdem.runouts import LAUNCHED_LANES, StreetStrategies
+from jaxgadget.holdem.runouts import StreetStrategies, choose_turns, lay_out_streets
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.solve import _solve_by_streets, solve_spots  # pyright: ignore[reportPrivateUsage]
 from jaxgadget.holdem.spots import Spot
@@ -117,6 +118,12 @@ MONOTONE = flop(
     turn_menus=BET,
 )
 """Three suits can be exchanged."""
+
+
+TWO_TONE = flop(
+    left="AsAhAdAcKsKhKdKcQsQhQdQc7s7h7d7c", oop="A7,KQ", ip="AK,Q7,77", menus=NO_BETS, turn_menus=BET
+)
+"""Two suits can be exchanged."""
 
 
 @pytest.fixture(scope="module")
@@ -348,8 +355,9 @@ def test_isomorphic_turns_have_one_solution_with_exchanged_hands(
 @pytest.mark.parametrize(
     ("spot", "sizes"),
     [
-        pytest.param(flop(), LAUNCHED_LANES, id="all rivers of several turns"),
+        pytest.param(flop(), (8, 416), id="all rivers of several turns"),
         pytest.param(MONOTONE, (2, 100), id="merged runouts"),
+        pytest.param(TWO_TONE, (6, 312), id="turns with unequal numbers of rivers", marks=pytest.mark.slow),
         pytest.param(flop(), (3, 4), id="several slices", marks=pytest.mark.slow),
     ],
 )
@@ -370,7 +378,8 @@ def test_slices_of_several_lanes_change_nothing(
     read = StreetStrategies.unpack(spot, exchanges, several.streets.pack())
     assert one.streets is not None and read is not None
     for player in (0, 1):
-        for cards in ("Ah", "8d", "AhKh", "8dAh"):
+        last = ("8d", "8dAh") if "8d" in LEFT and spot is not TWO_TONE else ("7d", "7dAh")
+        for cards in ("Ah", "AhKh", *last):
             after = parse_cards(cards, "cards")
             expected, _ = one.streets.lane(player, after, np.arange(3))
             found, _ = read.lane(player, after, np.arange(3))
@@ -489,3 +498,17 @@ def test_what_needs_a_listed_tree_is_refused_on_flops(solved: SpotSolution):
     for algorithm in ("pcfr+",):
         with pytest.raises(ValueError, match="regret matching without predictions"):
             solve_spots([solved.spot], algorithm=algorithm, iterations=1)
+
+
+def test_turns_at_once_on_accelerators():
+    """As many as pad least, and fit into the memory; on a CPU they are single."""
+    spot = flop(left="AsAhAdAcKsKhKdKcQsQhQdQc7s7h7d7c")
+    with assume_device(AbstractDevice("large", 80 << 30)):
+        large = lay_out_streets(spot, ())
+        small = lay_out_streets(spot, (), memory_limit=3 * large.slice_bytes(np.float64))
+    assert [slices.lane.shape for slices in large.slices] == [(1, 1), (2, 8), (2, 8 * 15)]
+    (num_slices, turns), (_, rivers) = (slices.lane.shape for slices in small.slices[1:])
+    assert 1 <= turns < 8 and rivers == 15 * turns and num_slices * turns == 16
+    assert small.slice_bytes(np.float64) <= large.slice_bytes(np.float64)
+    assert [slices.lane.shape for slices in lay_out_streets(spot, ()).slices] == [(1, 1), (16, 1), (240, 1)]
+    assert [choose_turns(count, 8) for count in (49, 37, 23, 5)] == [7, 8, 8, 5]

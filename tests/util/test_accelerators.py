@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -43,8 +44,12 @@ def installs(machine: pytest.MonkeyPatch, *packages: str, gpus: int | None = Non
     [
         ((PLUGIN, RUNTIME), None, "no NVIDIA driver was found"),
         ((PLUGIN, RUNTIME), 0, "the NVIDIA driver has no GPU"),
-        ((PLUGIN,), 2, "libcudart.so.12 was not found"),
-        ((PLUGIN, "nvidia-cuda-runtime"), 2, "libcudart.so.12 was not found"),
+        ((PLUGIN,), 2, "libcudart.so.12 was not found (pip install 'jaxgadget[cuda12]')"),
+        (
+            (PLUGIN, "nvidia-cuda-runtime"),
+            2,
+            "libcudart.so.12 was not found (pip install 'jaxgadget[cuda12]')",
+        ),
     ],
 )
 def test_a_gpu_that_cannot_be_used_is_a_sentence_once(
@@ -54,6 +59,15 @@ def test_a_gpu_that_cannot_be_used_is_a_sentence_once(
     assert import_jax() == f"{PLUGIN} is installed but {reason}; computing on the CPU."
     assert os.environ[PLATFORMS] == "cpu"
     assert import_jax() == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(803, "does not start (cuInit: error 803)"), (100, "has no GPU")]
+)
+def test_errors_of_the_driver_are_told_from_no_gpu(machine: pytest.MonkeyPatch, error: int, reason: str):
+    installs(machine, PLUGIN, RUNTIME, gpus=0)
+    machine.setattr(accelerators, "_driver", lambda: types.SimpleNamespace(cuInit=lambda _: error))
+    assert f"the NVIDIA driver {reason}" in import_jax()
 
 
 def test_hidden_gpus_are_named(machine: pytest.MonkeyPatch):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import pytest
 
 from jaxgadget.util import native
-from jaxgadget.util.native import Kernel, Native
+from jaxgadget.util.native import Kernel, Native, call_kernel
 
 NEEDS_COMPILER = pytest.mark.skipif(not Native(pathlib.Path(), ()).is_expected, reason="needs a C++ compiler")
 
@@ -52,7 +52,7 @@ def test_nothing_is_compiled_without_a_compiler(
     assert not code.is_expected
     assert not code.load()
     assert not list(source.parent.glob("*.so"))
-    assert jax.jit(lambda x: Kernel(code, jnp.sin).call(jnp.cos, x))(0.0) == 1
+    assert jax.jit(lambda x: call_kernel(Kernel(code, jnp.sin), jnp.cos, x))(0.0) == 1
 
 
 @NEEDS_COMPILER

@@ -220,30 +220,37 @@ def values_learned() -> Any:
     return jg.train_value(tree, jg.Policy.uniform(tree), config=jg.TrainingConfig(**SHORT))
 
 
-def ranges_learned() -> Any:
-    config = jg.RangeTrainingConfig(**SHORT, samples=16, rounds=0, iterations=1)
+def critic_learned(continuations: Any, targets: Any) -> Any:
+    policy = trained_by(jg.PPO()).policy
+    config = jg.TrainingConfig(**SHORT)
+    return jg.train_critic(policy, 3, continuations=continuations, targets=targets, config=config)
+
+
+def ranges_learned(network: str) -> Any:
+    config = jg.RangeTrainingConfig(**SHORT, samples=16, rounds=0, iterations=1, network=network)
     return jg.train_ranges(tree_of("kuhn_poker"), "depth:1", config=config)
 
 
 TRAININGS: dict[str, Callable[[], Any]] = {
     "values of histories": values_learned,
-    "values of ranges": ranges_learned,
+    "values of ranges": lambda: ranges_learned("padded"),
+    "values of ranges, infostates": lambda: ranges_learned("infostates"),
+    "critic": lambda: critic_learned("biased", "branch"),
+    "critic, learned continuations": lambda: critic_learned("learned", "branch"),
+    "critic, V-trace": lambda: critic_learned("biased", "vtrace"),
+    "distillation": lambda: trained_by(jg.Distil("uniform")),
     "mirror descent": lambda: trained_by(jg.MirrorDescent()),
     "PPO": lambda: trained_by(jg.PPO()),
     "R-NaD": lambda: trained_by(jg.RNaD()),
 }
 
-COUNTING = ("PPO", "R-NaD")
-"""Trainings that count decisions by atomic additions of integers, whose order is irrelevant."""
-
 
 @pytest.mark.parametrize("name", TRAININGS)
 def test_trainings(name: str) -> None:
     """A training's steps are one graph without float64, and add in the same order whenever they run."""
-    (steps,) = inspect(TRAININGS[name], only=("advance",), progress=False).programs
+    *_, steps = inspect(TRAININGS[name], only=("advance",), progress=False).programs
     assert steps.iterates and steps.is_graph and steps.dtype == "float32"
-    assert steps.float64 == steps.sorts == 0 and not steps.calls_out
-    assert (steps.atomics > 0) == (name in COUNTING)
+    assert steps.float64 == steps.sorts == steps.atomics == 0 and not steps.calls_out
 
 
 @pytest.mark.parametrize("name", CALLS)
