@@ -86,7 +86,7 @@ def first_devices(count: int) -> Sequence[Device]:
     if count > 1 and isinstance(devices[0], AbstractDevice):
         raise ValueError(
             f"devices={count}: expected 1, as programs are compiled for one {devices[0].device_kind}; give "
-            f"the lanes of one device, a {count}th of all"
+            f"the lanes of one device, all divided by {count}"
         )
     if count > len(devices):
         raise ValueError(

@@ -161,7 +161,7 @@ def import_jax(device: str | None = None) -> str:
         try:
             backend = jax.default_backend()
         except (RuntimeError, AssertionError) as error:  # AssertionError if a plugin finds no device
-            text = str(error).partition("(")[0].strip() or "there is no such device"
+            text = str(error).partition("(")[0].strip(" .") or "there is no such device"
             remedy = "expected cpu or cuda, or unset it"
             if plugin is None and not {"cuda", "gpu"}.isdisjoint(platforms.split(",")):
                 remedy = (

@@ -203,6 +203,9 @@ def test_described_devices(tmp_path: pathlib.Path):
     own.write_text("gpu_device_info { memory_bandwidth: 7 }")
     with pytest.raises(ValueError, match="device_description_str is missing"):
         find_compile_target(own)
+    own.write_text(targets[0].description.replace("2039040000000", "0"))
+    with pytest.raises(ValueError, match="memory_bandwidth is no positive number"):
+        find_compile_target(own)
     with pytest.raises(ValueError, match="device='b7': expected one of"):
         find_compile_target("b7")
 
