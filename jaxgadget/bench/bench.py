@@ -102,7 +102,7 @@ class Benchmark:
 
     Attributes:
       device: the devices that computed, and the machine's cores.
-      devices: number of devices over which lanes were split, with copies where they did not divide them.
+      devices: number of devices over which lanes were split, filled up with copies to a multiple of it.
       driver: version of the NVIDIA driver; None without one.
       loop: execution form of the loop on an accelerator.
       versions: versions of Python, of packages (None if not installed), and of installed plugins.

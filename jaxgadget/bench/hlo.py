@@ -43,7 +43,7 @@ _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _THUNK = re.compile(r"^(\s*)\d+: (k\w+)\s.*?\]\s*(\S*)")
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 _ADDITION = re.compile(r"(?<![.\w])(?:add|fma|max|min)\.(?:[a-z]+\.)*f(?:32|64|32x2)\b")
-_ATOMIC = re.compile(r"\b(?:atom|red)\.[\w.]*\b(?:cas|b?f(?:16|32|64)(?:x2)?)\b")  # cas: emulates others
+_ATOMIC = re.compile(r"\b(?:atom|red)\.[\w.:]*\b(?:cas|b?f(?:16|32|64)(?:x2)?)\b")  # cas: emulates others
 _LABEL = re.compile(r"^(\$?[\w$]+):", re.MULTILINE)
 _LEAVES = re.compile(r"^\s*(?:bra(?:\.uni)?\s+\S+|ret);\s*\Z", re.MULTILINE)
 _BRANCH = re.compile(r"\bbra(?:\.uni)?\s+(\$?[\w$]+);")
@@ -365,7 +365,7 @@ class PtxKernel(NamedTuple):
 
     Attributes:
       threads: number of threads of a block.
-      atomics: number of atomic instructions on floating-point numbers.
+      atomics: number of atomic instructions on floating-point numbers, or that may emulate such.
       additions: number of additions, maxima and minima of floating-point numbers; infinite in a kernel that
         has some and loops.
     """

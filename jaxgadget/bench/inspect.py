@@ -203,7 +203,7 @@ def inspect(
         raise ValueError(
             "the call runs no program on a GPU: linear programs, matches without search and, in float64, "
             "whole games of a few thousand sequences are computed by the host; inspect the game itself, as "
-            "`jaxgadget inspect GAME` does, or in float32"
+            "`jaxgadget inspect GAME` does, or in float32, and choose no devices"
         )
     programs: list[CompiledProgram] = []
     with (

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgadget.core.cfr import normalise
+from jaxgadget.core.devices import HOME
 from jaxgadget.core.payoff import Payoff
 from jaxgadget.core.regret import ZERO_REGRET, ChoiceRule, RegretMatching, match
 from jaxgadget.core.rows import Sums, array_bytes, take_rows
@@ -316,7 +317,8 @@ class Branches:
         actions = sum(body.num_actions for body in self.bodies)
         below = 0 if self.below is None else self.below.num_bytes(itemsize)
         arrays = SLICE_ARRAYS + any(floors is not None for floors in self.floors)
-        at_once = num_cores() if self.held.shape[1] == 1 else 1  # each core has a slice of a single lane
+        # On a CPU each core has a slice of a single lane.
+        at_once = num_cores() if self.held.shape[1] == 1 and HOME.on_cpu else 1
         return below + at_once * arrays * actions * self.held.shape[1] * itemsize
 
     def _read(self, stored: Stored, slice_idx: jax.Array, dtype: Any) -> jax.Array:

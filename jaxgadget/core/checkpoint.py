@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import os
 import pathlib
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import jax
@@ -94,8 +94,15 @@ def save_checkpoint(
     write_archive(path, CHECKPOINT, header, arrays)
 
 
-def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> State | None:
+def load_checkpoint(
+    path: str | os.PathLike[str],
+    key: str,
+    begin: State,
+    put: Callable[[Any], Any] = jax.device_put,
+) -> State | None:
     """Reads a state with the structure and shapes of `begin`, a state or its shapes.
+
+    `put` places each array on its devices.
 
     Returns:
       The state; None if there is no file.
@@ -108,8 +115,8 @@ def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> Sta
         return None
     if archive.header.get("key") != key:
         raise ValueError(
-            f"{CHECKPOINT.label(path)} is of another solve (game, blueprint, gadget, opponent, algorithm or "
-            "precision differ); choose another file or delete it"
+            f"{CHECKPOINT.label(path)} is of another solve (game, blueprint, gadget, opponent, algorithm, "
+            "precision or, for flops on accelerators, memory_limit differ); choose another file or delete it"
         )
     first, structure = jax.tree.flatten(begin)
     expected = {f"leaf_{i}": (leaf.shape, leaf.dtype) for i, leaf in enumerate(first)}
@@ -117,7 +124,7 @@ def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> Sta
         raise CHECKPOINT.damaged(path, ValueError("its arrays have other shapes"))
     arrays = dict(archive.arrays)
     del archive  # so that no more than one array is in memory twice
-    return jax.tree.unflatten(structure, [jax.device_put(arrays.pop(name)) for name in expected])
+    return jax.tree.unflatten(structure, [put(arrays.pop(name)) for name in expected])
 
 
 def load_stopped(path: str | os.PathLike[str], num_lanes: int, target_gap: float | None) -> IntArray:

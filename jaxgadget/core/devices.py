@@ -137,9 +137,10 @@ class Placement:
         return structure.unflatten([jax.device_put(x, self.sharding(_by_lane(x))) for x in leaves])
 
     def call_by_lane(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of a function of arrays, split as by `by_lane` where it is computed.
+        """The result of a function of arrays, which are on these devices, split as by `by_lane`.
 
-        Results that depend on no argument, such as zeros, would otherwise lie whole on every device.
+        It is split where it is computed: results that depend on no argument, such as zeros, would otherwise
+        lie whole on every device.
         """
         if len(self.chosen) <= 1:
             return function(*arguments)
@@ -157,7 +158,7 @@ class Placement:
             yield
 
     def sharding(self, spec: PartitionSpec) -> Device | NamedSharding | None:
-        """Where arrays are that are split by a specification; None for JAX's choice."""
+        """The sharding for a specification; None for JAX's choice."""
         if self.is_abstract:
             return None
         if len(self.chosen) > 1:

@@ -333,9 +333,9 @@ class _Loop:
     def _load(self, checkpoint: pathlib.Path, shapes: State) -> str:
         """Loads the checkpoint if there is one; returns the key that identifies the solve."""
         key = fingerprint(self.problem, self._rule)
-        saved = load_checkpoint(checkpoint, key, shapes)
+        saved = load_checkpoint(checkpoint, key, shapes, self._solver.placement.by_lane)
         if saved is not None:
-            self.state = self._solver.placement.by_lane(saved)
+            self.state = saved
             self._stopped = load_stopped(checkpoint, self.problem.num_lanes, self._solver.max_gap)
         if self.iteration > self._solver.num_iterations:
             raise ValueError(

@@ -396,7 +396,7 @@ def plan_lanes(
     if chunk is not None and chunk % devices:
         raise ValueError(
             f"devices: {devices} devices cannot share chunks of {chunk} lanes, with which this solve began; "
-            "use as many devices as at the start, or another checkpoint"
+            f"expected a number of devices that divides {chunk}, as that at the start, or another checkpoint"
         )
     cached, step, overhead = None, LANE_STEP, LAUNCH_LANES
     if placement.on_cpu:
@@ -407,7 +407,7 @@ def plan_lanes(
             cached = min(cached, MAX_HAND_LANES)
     splits: list[tuple[int, int, int]] = []
     for workers in range(1, cores + 1):
-        room = lanes
+        room = lanes if chunk is None else max(lanes, chunk)  # a chunk may have copies besides
         if available is not None:
             room = ((available - shared) // workers - size.fixed) // size.lane
         limit = devices * (room if cached is None else min(room, cached))

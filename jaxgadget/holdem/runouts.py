@@ -26,7 +26,7 @@ from jaxgadget.core.certificate import Certificate, certify_average
 from jaxgadget.core.devices import HOME, Placement
 from jaxgadget.core.hands import HandsPayoff, build_hands_payoff
 from jaxgadget.core.host import HandTreeplex
-from jaxgadget.core.memory import find_memory
+from jaxgadget.core.memory import whole_memory
 from jaxgadget.core.payoff import Payoff
 from jaxgadget.core.problem import Parts, Problem, Terms, build_side, fixed_entry, follow
 from jaxgadget.core.regret import ChoiceRule, RegretMatching
@@ -79,7 +79,7 @@ MOST_TURNS = 8
 with all their rivers, if memory suffices."""
 
 SLICE_SHARE = 0.25
-"""Maximum share of an accelerator's memory for the temporary arrays of a slice in float64."""
+"""Maximum share of an accelerator's memory, less the state, for a slice's temporary arrays in float64."""
 
 
 class Boards(NamedTuple):
@@ -658,7 +658,7 @@ def lay_out_streets(
       exchanges: permutations of suits by which runouts are merged; empty for none.
       sizes: number of lanes of a slice on the turn and on the river; by default those for the devices.
       placement: the devices.
-      memory_limit: bytes on each device; by default what is free.
+      memory_limit: bytes on each device; by default those of an empty accelerator.
     """
     carried = carried_hands([spot])
     hands = np.arange(len(spot.hands)) if carried is None else carried[0]
@@ -668,11 +668,14 @@ def lay_out_streets(
     if not spot.is_flop:
         return lay_out((NUM_CARDS,))
     runouts = lay_out((1, NUM_CARDS))
-    memory = find_memory(placement) if memory_limit is None else memory_limit
-    most = MOST_TURNS
+    # Not free memory, which differs between runs: states continue in the same layout.
+    memory = whole_memory(placement) if memory_limit is None else memory_limit
+    num_turns = len(runouts.lanes[1])
+    most = min(MOST_TURNS, num_turns)
     if memory is not None:
-        most = max(1, min(most, int(SLICE_SHARE * memory) // runouts.slice_bytes(np.float64)))
-    turns = choose_turns(len(runouts.lanes[1]), most)
+        left = max(memory - runouts.num_bytes(np.float64), 0)
+        most = max(1, min(most, int(SLICE_SHARE * left) // runouts.slice_bytes(np.float64)))
+    turns = choose_turns(num_turns, most)
     return lay_out((turns, turns * NUM_CARDS))
 
 

@@ -685,8 +685,8 @@ def _continued(spot: Spot, begun: SpotState, key: str, batch: Batch, solver: Sol
     """
     if begun.key != key:
         raise ValueError(
-            f"state of {spot.board}: it was solved with another algorithm, or by a release that lays "
-            "spots out in another way; expected the same, or a new solve"
+            f"state of {spot.board}: it was solved with another algorithm, memory_limit or kind of device, "
+            "or by a release that lays spots out in another way; expected the same, or a new solve"
         )
     with precision(solver.precision):
         shape = problem_shape(batch, 1, solver.precision)

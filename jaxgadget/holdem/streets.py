@@ -182,7 +182,7 @@ class Slices(NamedTuple):
       lane: `[slices, L]` lane in each place, ordered by the lane above; -1 for padding.
       first: `[slices above + 1]` first slice below each slice above.
       above: `[slices]` place, within its slice, of the first lane above.
-      num_above: number of these lanes above, which have equally many places each.
+      num_above: number of lanes that a slice lies below; its places are divided equally among them.
     """
 
     lane: IntArray
@@ -197,8 +197,8 @@ def slice_lanes(lanes: Sequence[Lane], above: IntArray, size: int) -> Slices:
     Args:
       lanes: the lanes.
       above: `[slices above, L above]` lanes of the street above, -1 for padding.
-      size: largest number of lanes of a slice. A slice lies below several lanes above only if all their lanes
-        fit into it.
+      size: largest number of lanes of a slice. A slice lies below several lanes of the street above only if
+        everything below them fits into it.
     """
     below: dict[int, list[int]] = {}
     for lane_idx, lane in enumerate(lanes):

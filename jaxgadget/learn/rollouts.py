@@ -147,7 +147,7 @@ def states_at(machine: StateMachine[Any], games: Rollouts, step: jax.Array, game
     Args:
       machine: the rules.
       games: the games.
-      step: `[m]` number of the move that follows each state.
+      step: `[m]` index of the move that follows each state, from 0.
       game: `[m]` its game.
 
     Returns:

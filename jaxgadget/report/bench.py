@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def bench_record(benchmark: Benchmark) -> dict[str, Any]:
-    """Record of `jaxgadget bench --json`: `device`, `driver`, `loop`, `versions` and `rows`."""
+    """Record of `jaxgadget bench --json`: `device`, `devices`, `driver`, `loop`, `versions` and `rows`."""
     return {
         "device": benchmark.device,
         "devices": benchmark.devices,

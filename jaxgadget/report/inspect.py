@@ -54,7 +54,7 @@ def inspection_table(inspection: Inspection) -> Table:
 
 
 def _megabytes(num_bytes: float) -> str:
-    """Megabytes with three significant digits, at most two decimals, and all digits of the integer part."""
+    """Megabytes with three significant digits, or all of the integer part; below 0.1 with two decimals."""
     return short_number(num_bytes / 1e6) if num_bytes >= 1e5 else f"{num_bytes / 1e6:.2f}"
 
 

@@ -82,7 +82,7 @@ def number_text(value: float, digits: int = 5) -> str:
 
 def short_number(value: float) -> str:
     """Three significant digits, or all digits of the integer part."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 999.5 else f"{value:.3g}"
 
 
 def rows_to_table(

@@ -162,14 +162,16 @@ def import_jax(device: str | None = None) -> str:
             backend = jax.default_backend()
         except (RuntimeError, AssertionError) as error:  # AssertionError if a plugin finds no device
             text = str(error).partition("(")[0].strip(" .") or "there is no such device"
-            remedy = "expected cpu or cuda, or unset it"
-            if plugin is None and not {"cuda", "gpu"}.isdisjoint(platforms.split(",")):
-                remedy = (
-                    "install JAX's plugin for CUDA, pip install 'jaxgadget[cuda13]' or [cuda12], or unset it"
-                )
-            raise ValueError(f"{PLATFORMS}={platforms!r}: {text}; {remedy}") from error
+            remedy = "; see whether nvidia-smi works, or set it to cpu"
+            if not {"cuda", "gpu", "cpu"}.issuperset(platforms.split(",")):
+                remedy = "; expected cpu or cuda, or unset it"
+            elif plugin is None:
+                remedy = "; unset it, or install JAX's plugin: pip install 'jaxgadget[cuda13]', or [cuda12]"
+            raise ValueError(f"{PLATFORMS}={platforms!r}: {text}{remedy}") from error
     if device is not None and backend != device:
-        remedy = f"; {PLATFORMS}={platforms!r} excludes it" if platforms else ""
+        remedy = (
+            f", the first of {PLATFORMS}={platforms!r}" if platforms else "; see whether nvidia-smi works"
+        )
         if plugin is None:
             remedy = "; a GPU needs JAX's plugin for CUDA: pip install 'jaxgadget[cuda13]', or [cuda12]"
         raise ValueError(f"--device {device}: JAX computes on {backend}{remedy}")

@@ -81,6 +81,9 @@ for iterations in (2, 4):  # 10 lanes, which eight devices fill up with copies
     solver = jg.Solver(iterations=iterations, **kept)
     gadgets = [jg.Resolving(), jg.MaxMargin(jg.NoPrior())]
     resumed = jg.refine(tree, "depth:1", blueprints, gadgets, solver=solver)
+solver = jg.Solver(iterations=4, devices=jax.local_devices()[:4], **kept)
+fewer = jg.refine(tree, "depth:1", blueprints, gadgets, solver=solver)
+found["resumed on fewer"] = flat(fewer.refined_exploitability, *fewer.policy.probabilities)
 found["resumed"] = flat(resumed.refined_exploitability, *resumed.policy.probabilities)
 found["refine"] = flat(refined.refined_exploitability, *refined.policy.probabilities)
 share = range(jax.process_index(), blueprints.num_lanes, jax.process_count())
@@ -186,6 +189,7 @@ SAME = ("whole", "by hands", "training", "rivers by themselves")
 CLOSE = {
     "whole games": 1e-12,
     "resumed": 1e-12,
+    "resumed on fewer": 1e-12,
     "refine": 1e-12,
     "ranges": 1e-12,
     "rivers": 1e-12,
