@@ -75,7 +75,7 @@ def test_a_state_of_other_storage_is_refused() -> None:
     solution = solve(2, keep_state=True)
     assert solution.state is not None
     other = dataclasses.replace(solution.state, compressed=True)
-    with pytest.raises(ValueError, match="another algorithm, .* or by a release"):
+    with pytest.raises(ValueError, match=r"another algorithm, .* or by a release"):
         resume_spots(dataclasses.replace(solution, state=other), iterations=3)
 
 
