@@ -114,7 +114,7 @@ class Abstraction(WrappedGame):
         collections.deque(self.levels(Budget(self.name)), maxlen=0)
         return cast(_Known, self.__dict__["_known"])
 
-    def _merge_player(self, histories: _Histories, player: int) -> _Merged:
+    def _merge_player(self, histories: _JoinedHistories, player: int) -> _Merged:
         """Calls `merge` for every infostate at which a player acts."""
         acts = np.nonzero(histories.actor & ACTOR_BIT[player])[0]
         _, first, inverse = np.unique(
@@ -137,7 +137,7 @@ class Abstraction(WrappedGame):
         code[acts] = codes[inverse]
         return _Merged(code, list(bucket_idx))
 
-    def _last_sequence(self, histories: _Histories, player: int, code: IntArray) -> IntArray:
+    def _last_sequence(self, histories: _JoinedHistories, player: int, code: IntArray) -> IntArray:
         """`[n]` code of the last action, `1 + bucket * num_actions + action`; 0 before the first action."""
         action = histories.action[player]
         last = np.where(action >= 0, 1 + code[histories.parent] * self.num_actions + action, 0)
@@ -149,7 +149,9 @@ class Abstraction(WrappedGame):
             begin = end
         return last
 
-    def _check_recall(self, histories: _Histories, player: int, merged: _Merged, last: IntArray) -> None:
+    def _check_recall(
+        self, histories: _JoinedHistories, player: int, merged: _Merged, last: IntArray
+    ) -> None:
         acts = np.nonzero(merged.code >= 0)[0]
         _, first, inverse = np.unique(merged.code[acts], return_index=True, return_inverse=True)
         differs = last[acts] != last[acts[first]][inverse]
@@ -188,7 +190,7 @@ class _Known(NamedTuple):
     merged: tuple[_Merged, _Merged]
 
 
-class _Histories(NamedTuple):
+class _JoinedHistories(NamedTuple):
     """All levels, and their fields concatenated over histories; `parent` holds indices of histories."""
 
     levels: list[HistoryLevel]
@@ -210,10 +212,10 @@ class _Histories(NamedTuple):
         return moves_to(self.parent, self.action, history)
 
 
-def _join(levels: list[HistoryLevel]) -> _Histories:
+def _join(levels: list[HistoryLevel]) -> _JoinedHistories:
     sizes = [len(level.parent) for level in levels]
     before = np.repeat(np.cumsum([0, 0, *sizes[:-2]])[: len(sizes)], sizes)
-    return _Histories(
+    return _JoinedHistories(
         levels,
         np.concatenate([level.parent for level in levels]) + before,
         np.concatenate([level.actor for level in levels]),
@@ -222,7 +224,9 @@ def _join(levels: list[HistoryLevel]) -> _Histories:
     )
 
 
-def _names(game: Game, histories: _Histories, player: int, representatives: list[int]) -> tuple[str, ...]:
+def _names(
+    game: Game, histories: _JoinedHistories, player: int, representatives: list[int]
+) -> tuple[str, ...]:
     """A player's infoset names as in `HistoryTree.infoset_names`, given one history of each."""
 
     def own_actions(infoset: int) -> list[int]:

@@ -385,7 +385,7 @@ def enumerate_game(
     )
 
 
-class _Limit(Protocol):
+class _Cutoff(Protocol):
     """Finds the leaves of a truncated tree, level by level."""
 
     def __call__(self, level: HistoryLevel, num_moves: IntArray) -> BoolArray:
@@ -393,7 +393,7 @@ class _Limit(Protocol):
         ...
 
 
-def _generate(game: Game, budget: Budget, limit: _Limit | None) -> tuple[list[HistoryLevel], IntArray]:
+def _generate(game: Game, budget: Budget, limit: _Cutoff | None) -> tuple[list[HistoryLevel], IntArray]:
     """The levels of a game down to a limit, and its leaves."""
     if limit is None:
         return list(game.levels(budget)), np.zeros(0, np.int64)
@@ -415,7 +415,7 @@ def _generate(game: Game, budget: Budget, limit: _Limit | None) -> tuple[list[Hi
     return levels, np.nonzero(np.concatenate(leaf))[0]
 
 
-def _find_limit(game: Game, depth: int | None, leaves_of: int | None, limit: str | None) -> _Limit | None:
+def _find_limit(game: Game, depth: int | None, leaves_of: int | None, limit: str | None) -> _Cutoff | None:
     """The limit of a tree; None for the whole game."""
     if limit is not None:
         if depth is not None:
